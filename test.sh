@@ -7,7 +7,7 @@
 #   test    check, the product's tests with the race detector, and its tests against the clients
 #           and servers of others: 21 minutes
 #   prove   what takes longer: every seeded bug, 5,000 seeds of the simulation, fuzzing, chaos on an
-#           ensemble: 45 minutes, and FUZZTIME for each of the fuzz tests. PART=1, 2 or 3 is for a
+#           ensemble, the release, and govulncheck if its database answers: 45 minutes, and FUZZTIME for each of the fuzz tests. PART=1, 2 or 3 is for a
 #           third of the bugs and of the fuzz tests, fewer seeds and one of the large modules, CHAOS_MINUTES for less chaos
 #   api     incompatible API changes since the last release; API_BASE is another commit to compare with
 #   vuln    known vulnerabilities of what is linked; it needs the database of Go's, or a copy: GOVULNDB

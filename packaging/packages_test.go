@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // rpmArch is this machine's architecture, as RPM calls it.
@@ -167,7 +168,9 @@ func bootRoot(t *testing.T, root, script, before string, binds []string, env ...
 	for _, dir := range binds {
 		args = append(args, "--bind="+dir)
 	}
-	boot, err := exec.Command(need(t, "unshare"), args...).CombinedOutput()
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
+	defer cancel()
+	boot, err := exec.CommandContext(ctx, need(t, "unshare"), args...).CombinedOutput()
 	out, _ := os.ReadFile(filepath.Join(root, "packages/out"))
 	if err != nil || !strings.HasSuffix(string(out), "== ok\n") {
 		t.Errorf("%s: %v\n%s\nthe boot:\n%s", script, err, out, boot)

@@ -254,7 +254,7 @@ func (u *UI) lockRef(g *waitgraph.Blocking, i int) (name, href string) {
 
 // graphOf makes the texts of the wait-for graph.
 func (u *UI) graphOf(v view) (b graphBody) {
-	g := u.state.waits(v)
+	g := v.graph
 	for i, c := range g.Cycles {
 		text, session := named(g, c.Victim)
 		x := cycleView{Number: i + 1, Since: c.Since, Owners: len(c.Owners), Victim: text, Session: session, Holds: g.LocksHeld(c.Victim), Rest: c.Rest}
@@ -300,7 +300,7 @@ func (u *UI) graphOf(v view) (b graphBody) {
 func (u *UI) graphPage(r *http.Request, v view, f *frame) {
 	f.Title, f.Command = "Who waits for whom", u.command("graph", u.cfg.Prefix)
 	b := u.graphOf(v)
-	g := u.state.waits(v)
+	g := v.graph
 	for _, e := range g.Edges {
 		if b.Waits++; len(b.Table) >= rowsOnPage {
 			b.More++

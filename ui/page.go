@@ -56,10 +56,14 @@ type sheet struct {
 	err    error
 }
 
-// A sheetKey names what can be shared between tabs: the same page for the same user.
+// A sheetKey names what can be shared between tabs: the same page for the same user. A page with a banner is another page
+// than one without.
 type sheetKey struct {
 	page, query, theme, user string
 	acts                     bool
+	loaded                   bool // these are of the contact
+	stale                    time.Time
+	why                      string
 }
 
 // A sharedSheet is a sheet that tabs share.
@@ -69,7 +73,8 @@ type sharedSheet struct {
 }
 
 const (
-	// sheetAlive is how long a page is shown again if nothing has changed. Its times are so much too short.
+	// sheetAlive is how long a page is shown again if nothing has changed, at least. The ages on it are too short by this
+	// much, or by the rest of a page that took long.
 	sheetAlive = 500 * time.Millisecond
 	// mostSheets bounds the pages that are shared, which are kept in memory.
 	mostSheets = 64
@@ -125,7 +130,7 @@ func (u *UI) page(name string, fill func(r *http.Request, v view, f *frame)) htt
 		v := u.state.view()
 		var s sheet
 		if f.Flash != "" { // for this user, and once
-			s = u.render(r, v, f, fill)
+			s, _ = u.render(r, v, f, fill)
 		} else {
 			s = u.share(r, v, f, fill)
 		}
@@ -142,22 +147,29 @@ func (u *UI) page(name string, fill func(r *http.Request, v view, f *frame)) htt
 
 // share returns a page that another tab has rendered a moment ago, or renders it.
 func (u *UI) share(r *http.Request, v view, f *frame, fill func(*http.Request, view, *frame)) sheet {
-	key := sheetKey{page: f.Page, query: r.URL.RawQuery, theme: f.Theme, user: f.User, acts: f.Acts}
-	one := u.sheets.of(key, v.now)
-	s, _, old := one.get(v.version, 0, sheetAlive, func() (sheet, uint64) { return u.render(r, v, f, fill), v.version })
+	key := sheetKey{
+		page: f.Page, query: r.URL.RawQuery, theme: f.Theme, user: f.User, acts: f.Acts,
+		loaded: v.contact.Loaded, stale: v.contact.Stale, why: v.contact.Why,
+	}
+	s, _, old := u.sheets.of(key, v.now).get(v.version, 0, sheetAlive, func() (sheet, uint64) { return u.render(r, v, f, fill) })
 	if !old.IsZero() {
 		u.state.hub.markAt(old)
 	}
 	return s
 }
 
-// render makes a page.
-func (u *UI) render(r *http.Request, v view, f *frame, fill func(*http.Request, view, *frame)) sheet {
+// render makes a page, and returns the version of the state that all of it has.
+func (u *UI) render(r *http.Request, v view, f *frame, fill func(*http.Request, view, *frame)) (sheet, uint64) {
 	f.Now, f.Contact = v.now, v.contact
 	if !f.Contact.Stale.IsZero() && !f.Contact.Proven.IsZero() {
 		f.Now, v.now = f.Contact.Proven, f.Contact.Proven // the times of old data stop
 	}
-	f.Cycles = len(u.state.waits(v).Cycles)
+	version := v.version
+	graph, old := u.state.waits(v)
+	if old {
+		version-- // so that the page is made again when the graph is
+	}
+	v.graph, f.Cycles = graph, len(graph.Cycles)
 	fill(r, v, f)
 	for _, l := range links {
 		l.Here = l.Page == f.Page || l.Page == "locks" && f.Page == "lock"
@@ -165,7 +177,7 @@ func (u *UI) render(r *http.Request, v view, f *frame, fill func(*http.Request, 
 	}
 	var b bytes.Buffer
 	err := templates()[f.Page].Execute(&b, f)
-	return sheet{f.Status, b.Bytes(), err}
+	return sheet{f.Status, b.Bytes(), err}, version
 }
 
 // maxText is how much of a text of others a page shows, in characters.

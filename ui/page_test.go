@@ -5,11 +5,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"holdfast/internal/waitgraph"
 )
 
 // slowPage is a page that takes time to make.
@@ -21,7 +24,7 @@ type slowPage struct {
 
 func newSlowPage(took time.Duration) *slowPage {
 	u := &UI{cfg: Config{Prefix: "/"}, state: newState(nil, "/")}
-	u.state.contact = contact{Loaded: true}
+	u.state.contact = contact{Loaded: true, Proven: time.Now()}
 	return &slowPage{u: u, took: took}
 }
 
@@ -114,6 +117,163 @@ func TestAnOldPageIsReadAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		if len(tab) > 0 {
 			t.Error("a mark although the page was new")
+		}
+	})
+}
+
+// deadlock returns two locks whose holders wait for each other.
+func deadlock() map[string][]*lock {
+	one := func(path string, holder, waiter int64) []*lock {
+		queue := []waitgraph.Place{{Node: path + "/1", Session: holder}, {Node: path + "/2", Session: waiter}}
+		return []*lock{{Lock: waitgraph.Lock{Path: path, Kind: "lock", Queue: queue}, key: lockKey{path: path, kind: "lock"}}}
+	}
+	return map[string][]*lock{"/a": one("/a", 1, 2), "/b": one("/b", 2, 1)}
+}
+
+// lose says that contact is lost, as the probe does.
+func (p *slowPage) lose() {
+	p.u.state.mu.Lock()
+	defer p.u.state.mu.Unlock()
+	p.u.state.stale("no server answers")
+}
+
+// A page that took long to make is not shown without the banner after contact was lost.
+func TestASlowPageGetsTheBanner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSlowPage(3 * time.Second)
+		defer p.u.state.hub.close()
+		p.get(t, "")
+		p.lose()
+		if !strings.Contains(p.get(t, ""), "Old data") {
+			t.Error("no banner")
+		}
+	})
+}
+
+// Contact can be lost while a page is made. The mark that follows brings the banner.
+func TestContactIsLostWhileAPageIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSlowPage(0)
+		s := p.u.state
+		defer s.hub.close()
+		s.version = 1
+		sorted := make(chan struct{})
+		go s.sorted.get(0, 0, 0, func() (snapshot, uint64) { <-sorted; return snapshot{}, 0 })
+		synctest.Wait()
+		go p.get(t, "") // has read the contact, and waits for the locks
+		synctest.Wait()
+		tab, leave, _ := s.hub.join()
+		defer leave()
+		<-tab
+		p.lose()
+		close(sorted)
+		<-tab
+		if !strings.Contains(p.get(t, ""), "Old data") {
+			t.Error("no banner")
+		}
+	})
+}
+
+// After contact was regained, the banner stays until the locks of before are gone.
+func TestOldLocksKeepTheBanner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newState(nil, "/")
+		defer s.hub.close()
+		s.contact = contact{Loaded: true, Stale: time.Now()}
+		s.version = 1
+		s.sorted.get(1, 0, 0, func() (snapshot, uint64) {
+			time.Sleep(200 * time.Millisecond) // there are many locks
+			return snapshot{version: 1, then: s.contact}, 1
+		})
+		s.contact.Stale, s.version = time.Time{}, 2
+		if v := s.view(); v.version != 1 || v.contact.Stale.IsZero() {
+			t.Errorf("version %d, stale since %v", v.version, v.contact.Stale)
+		}
+		time.Sleep(time.Second)
+		if v := s.view(); v.version != 2 || !v.contact.Stale.IsZero() {
+			t.Errorf("version %d, stale since %v", v.version, v.contact.Stale)
+		}
+	})
+}
+
+// A page with the graph of an older version is made again with the new graph, also if another tab asks for it in
+// between.
+func TestTheLastMarkBringsTheNewGraph(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSlowPage(0)
+		s := p.u.state
+		defer s.hub.close()
+		p.change()
+		time.Sleep(900 * time.Millisecond)
+		p.change()
+		p.get(t, "?other") // makes the graph
+		tab, leave, _ := s.hub.join()
+		defer leave()
+		<-tab
+		s.locks = deadlock()
+		p.change()
+		p.get(t, "") // has the old graph
+		last := ""
+		for range 3 {
+			select {
+			case <-tab:
+				last = p.get(t, "")
+			case <-time.After(time.Minute):
+			}
+		}
+		if !strings.Contains(last, "title=\"deadlocks\"") {
+			t.Error("the tab does not show the deadlock")
+		}
+	})
+}
+
+// A page that takes longer than it stays up to date is made once for tabs that ask together, and not for ever.
+func TestASlowPageIsNotMadeForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSlowPage(2 * sheetAlive)
+		var tabs sync.WaitGroup
+		for range 2 {
+			tab, leave, _ := p.u.state.hub.join()
+			defer leave()
+			tabs.Go(func() {
+				for {
+					select {
+					case <-tab:
+						p.get(t, "")
+					case <-p.u.state.hub.closed:
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		p.u.state.hub.close()
+		tabs.Wait()
+		if n := p.made.Load(); n != 1 {
+			t.Errorf("%d renderings", n)
+		}
+	})
+}
+
+// Without a watch, one reading alone makes no deadlock, also if contact is lost after it.
+func TestALossOfContactIsNoReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSlowPage(0)
+		s := p.u.state
+		defer s.hub.close()
+		s.contact.Polls = true
+		s.locks = deadlock()
+		p.change()
+		for range 3 {
+			if g, _ := s.waits(s.view()); len(g.Cycles) > 0 {
+				t.Error("a deadlock of one reading")
+			}
+			p.lose()
+			time.Sleep(time.Second)
+		}
+		p.change() // the second reading
+		if g, _ := s.waits(s.view()); len(g.Cycles) != 1 {
+			t.Errorf("%d deadlocks", len(g.Cycles))
 		}
 	})
 }

@@ -5,9 +5,12 @@ import (
 	"time"
 )
 
-// rest is how long a value stays, in times of what it took to make it. So it costs a fifth of a processor at most,
-// however often the locks change.
-const rest = 4
+const (
+	// rest bounds the cost of a value: after it was made, it is kept for rest times the time that making it took.
+	rest = 4
+	// longestRest bounds that time. To make a value can mean to wait for a server.
+	longestRest = 5 * time.Second
+)
 
 // A shared value is made from the state, once for all that ask for it. It is safe for concurrent use.
 type shared[T any] struct {
@@ -21,8 +24,8 @@ type shared[T any] struct {
 
 // get returns the value of a version of the state. It makes the value if there is none, if the state has changed, or if
 // the value is older than most, where 0 is no limit. While one caller makes it, the others wait. A value that was made a
-// moment ago stays, for least or for rest times as long as it took: then old says until when. from makes the
-// value, and returns the version that it has used.
+// moment ago stays, for least or for its rest. If get returns a value of an older version for that reason, old is the
+// time when a new one can be made. from makes the value, and returns the version that it has used.
 func (s *shared[T]) get(version uint64, least, most time.Duration, from func() (T, uint64)) (value T, made, old time.Time) {
 	s.mu.Lock()
 	for s.making != nil {
@@ -34,7 +37,7 @@ func (s *shared[T]) get(version uint64, least, most time.Duration, from func() (
 	defer s.mu.Unlock()
 	now := time.Now()
 	switch {
-	case !s.made.IsZero() && s.version >= version && (most == 0 || now.Sub(s.made) < most):
+	case !s.made.IsZero() && s.version >= version && (most == 0 || now.Sub(s.made) < most || now.Before(s.until)):
 		return s.value, s.made, time.Time{}
 	case now.Before(s.until):
 		return s.value, s.made, s.until
@@ -50,6 +53,6 @@ func (s *shared[T]) get(version uint64, least, most time.Duration, from func() (
 		return from()
 	}()
 	s.value, s.version, s.made = value, version, now
-	s.until = time.Now().Add(max(least, rest*time.Since(now)))
+	s.until = time.Now().Add(max(least, min(longestRest, rest*time.Since(now))))
 	return value, now, time.Time{}
 }

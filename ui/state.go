@@ -68,7 +68,7 @@ type state struct {
 	mirror  *lockwatch.Mirror
 	locks   map[string][]*lock // by path
 	dirty   map[string]bool    // paths whose locks have to be computed again
-	version uint64             // counts the changes of what the pages show
+	version uint64             // counts the changes of locks, and the readings of all of them
 	contact contact
 	past    *past
 
@@ -132,7 +132,6 @@ func (s *state) stale(why string) {
 		}
 	}
 	s.contact.Why = why
-	s.version++
 	s.hub.mark()
 }
 
@@ -173,7 +172,6 @@ func (s *state) probe(ctx context.Context) {
 		}
 		if err == nil && s.contact.Why == "no server answers" && s.contact.Loaded { // no gap: the watch is still there
 			s.contact.Stale, s.contact.Why = time.Time{}, ""
-			s.version++
 			s.hub.mark()
 		}
 		s.mu.Unlock()
@@ -234,7 +232,7 @@ func (s *state) reset(polls bool) {
 	}
 	s.contact.Loaded, s.contact.Polls, s.contact.Denied = true, polls, denied
 	s.contact.Stale, s.contact.Why, s.contact.Proven = time.Time{}, "", now
-	s.version++
+	s.version++ // without locks, too: a reading is a version
 }
 
 // look returns a node of the mirror.
@@ -334,6 +332,7 @@ func (p place) since() (at time.Time, bound bool) {
 type snapshot struct {
 	locks   []*lock
 	version uint64
+	then    contact
 }
 
 // A view is the state at one moment.
@@ -341,20 +340,20 @@ type view struct {
 	snapshot
 	now     time.Time
 	contact contact
+	graph   *waitgraph.Blocking // set by render
 }
 
-// view returns the present state. With many locks that change all the time, its locks can be those of a moment ago:
-// then the tabs get a mark.
+// view returns the present state. If many locks change all the time, the locks can be those of a moment ago. The tabs
+// then get a mark.
 func (s *state) view() view {
 	s.mu.RLock()
 	v := view{now: time.Now(), contact: s.contact}
 	version := s.version
 	s.mu.RUnlock()
-	locks, made, old := s.sorted.get(version, 0, 0, func() (snapshot, uint64) {
-		var now snapshot
+	var made, old time.Time
+	v.snapshot, made, old = s.sorted.get(version, 0, 0, func() (snapshot, uint64) {
 		s.mu.RLock()
-		now.version = s.version
-		now.locks = make([]*lock, 0, len(s.locks))
+		now := snapshot{version: s.version, then: s.contact, locks: make([]*lock, 0, len(s.locks))}
 		for _, some := range s.locks {
 			now.locks = append(now.locks, some...)
 		}
@@ -364,10 +363,12 @@ func (s *state) view() view {
 		})
 		return now, now.version
 	})
-	v.snapshot = locks
 	if !old.IsZero() {
 		v.now = made
 		s.hub.markAt(old)
+		if !v.then.Stale.IsZero() { // contact was regained since, and the locks were read anew
+			v.contact = v.then
+		}
 	}
 	return v
 }
@@ -375,12 +376,12 @@ func (s *state) view() view {
 // graphEvery is the least time between two graphs.
 const graphEvery = 300 * time.Millisecond
 
-// waits returns the wait-for graph. The events of the watch come in order, so the state is one that the server had, and
+// waits returns the wait-for graph, and whether it is of an older version. The events of the watch come in order, so the state is one that the server had, and
 // a cycle in it is real. A graph that is a bit older is good for a moment; then the tabs get a mark. Without a watch, a
 // cycle has to be the same in two readings. A place that its program keeps for its next use is no part of a cycle: the
 // program gives it up.
-func (s *state) waits(v view) *waitgraph.Blocking {
-	graph, _, old := s.graph.get(v.version, graphEvery, 0, func() (*waitgraph.Blocking, uint64) {
+func (s *state) waits(v view) (graph *waitgraph.Blocking, old bool) {
+	graph, _, until := s.graph.get(v.version, graphEvery, 0, func() (*waitgraph.Blocking, uint64) {
 		var locks []waitgraph.Lock
 		for _, l := range v.locks {
 			locks = append(locks, l.Lock)
@@ -397,8 +398,8 @@ func (s *state) waits(v view) *waitgraph.Blocking {
 		s.before = locks
 		return g.Blocking(), v.version
 	})
-	if !old.IsZero() { // there may be no further change, and so no other mark
-		s.hub.markAt(old)
+	if !until.IsZero() { // there may be no further change, and so no other mark
+		s.hub.markAt(until)
 	}
-	return graph
+	return graph, !until.IsZero()
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"holdfast/internal/waitgraph"
 )
 
 // A page that shows the graph of an earlier version is told to read again when that graph is old, also if nothing else
@@ -15,8 +17,12 @@ func TestAnOldGraphIsReadAgain(t *testing.T) {
 		defer leave()
 		<-tab
 		at := func(version uint64) view { return view{snapshot: snapshot{version: version}, now: time.Now()} }
-		first := s.waits(at(1))
-		if s.waits(at(2)) != first || s.waits(at(3)) != first {
+		graph := func(version uint64) *waitgraph.Blocking {
+			g, _ := s.waits(at(version))
+			return g
+		}
+		first := graph(1)
+		if graph(2) != first || graph(3) != first {
 			t.Error("a graph for each version")
 		}
 		time.Sleep(2 * graphEvery)
@@ -25,7 +31,7 @@ func TestAnOldGraphIsReadAgain(t *testing.T) {
 		default:
 			t.Error("no mark")
 		}
-		if s.waits(at(3)) == first {
+		if graph(3) == first {
 			t.Error("still the old graph")
 		}
 		time.Sleep(2 * graphEvery)

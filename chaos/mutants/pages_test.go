@@ -113,13 +113,28 @@ func ofPages() []mutant {
 		},
 		{
 			number: 872, bug: "a large page that was shown from memory is not read again when the locks come to rest", where: "–",
-			edits: []edit{{"ui/page.go", "	if !old.IsZero() {\n", "	if false {\n"}},
+			edits: []edit{{"ui/page.go", "	if !old.IsZero() {\n		u.state.hub.markAt(old)\n", "	if false {\n		u.state.hub.markAt(old)\n"}},
 			pkg:   "ui", tests: []string{"TestAnOldPageIsReadAgain"},
 		},
 		{
 			number: 873, bug: "a viewer gets the page that was made for an operator", where: "–",
-			edits: []edit{{"ui/page.go", ", acts: f.Acts}", "}"}},
+			edits: []edit{{"ui/page.go", ", acts: f.Acts,\n", ",\n"}},
 			pkg:   "ui", tests: []string{"TestPagesOfOthersAreNotShared"},
+		},
+		{
+			number: 878, bug: "a page that took long to make is shown without the banner after contact was lost", where: "–",
+			edits: []edit{{"ui/page.go", "stale: v.contact.Stale, why: v.contact.Why,", ""}},
+			pkg:   "ui", tests: []string{"TestASlowPageGetsTheBanner"},
+		},
+		{
+			number: 879, bug: "a tab does not show a deadlock if the page was made with an older graph", where: "–",
+			edits: []edit{{"ui/page.go", "		version-- // so that", "		// so that"}},
+			pkg:   "ui", tests: []string{"TestTheLastMarkBringsTheNewGraph"},
+		},
+		{
+			number: 880, bug: "after contact was regained, the locks of before are shown as new", where: "–",
+			edits: []edit{{"ui/state.go", "			v.contact = v.then\n", ""}},
+			pkg:   "ui", tests: []string{"TestOldLocksKeepTheBanner"},
 		},
 		{
 			number: 874, bug: "each tab has the page rendered for itself", where: "ours until 27 November",

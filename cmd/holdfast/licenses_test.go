@@ -85,7 +85,8 @@ func runtimeRoot(t *testing.T) string {
 }
 
 // licensesOf returns the text of licenses.txt: a list of the modules with the SPDX identifiers of their licences,
-// and each licence once. If texts differ in their copyright lines only, these lines are below the modules.
+// and each licence once. Texts that differ only in their title or their copyright lines are printed once. The copyright
+// lines are then below each module.
 func licensesOf(t *testing.T, modules []linkedModule) string {
 	t.Helper()
 	var list, texts strings.Builder

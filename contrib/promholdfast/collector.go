@@ -32,7 +32,7 @@ import (
 //
 // Every metric of a lock has the label lock. Its value is one of the templates given to New, or "other". So the
 // number of series does not depend on the names of locks. Memory beyond that is proportional to the locks that
-// are held or waited for at the same time, and to 256 others.
+// are held or waited for at the same time, plus at most 256 idle ones.
 type Collector struct {
 	names  names
 	locks  map[string]*lockMetrics // by the value of the label; never changes

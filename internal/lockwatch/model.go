@@ -420,8 +420,8 @@ func (m *model) settle(l *lock, at time.Time) {
 	}
 }
 
-// waits reports whether the client of a place in a queue or at a turnstile still waits. A turn that is admitted, and
-// that no permit awaits, is seen because the permits were listed after the turns: its client has its permit.
+// waits reports whether the client of a place in a queue or at a turnstile still waits. An admitted turn that no permit
+// awaits belongs to a client that has its permit. A reading still shows the turn because it lists the turns first.
 func (p *place) waits() bool {
 	if p.held || !p.admitted {
 		return !p.held
