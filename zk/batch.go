@@ -159,7 +159,7 @@ func (s *Session) StartMulti(ops ...Op) (wait func() ([]Result, error)) {
 	if err != nil {
 		return func() ([]Result, error) { return nil, err }
 	}
-	began := time.Now()
+	began := tick()
 	if err := s.enqueue(r.self[:]); err != nil {
 		r.complete(r.fail(err, false))
 	}
@@ -204,7 +204,7 @@ func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Op: "pipeline", Err: ended(ctx)}
 	}
-	began := time.Now()
+	began := tick()
 	c.send(ctx, reqs)
 	results := make([]Result, len(ops))
 	var first error

@@ -60,7 +60,7 @@ func (c calls) exchange(ctx context.Context, r *request) error {
 		c.send(ctx, r.self[:])
 		return r.result()
 	}
-	began := time.Now()
+	began := tick()
 	c.send(ctx, r.self[:])
 	err := r.result()
 	c.requestDone(ctx, r, began, err)
@@ -68,9 +68,9 @@ func (c calls) exchange(ctx context.Context, r *request) error {
 }
 
 // requestDone reports r, which was sent at began, to the trace.
-func (c calls) requestDone(ctx context.Context, r *request, began time.Time, err error) {
+func (c calls) requestDone(ctx context.Context, r *request, began time.Duration, err error) {
 	if c.trace != nil && c.trace.RequestDone != nil {
-		c.trace.RequestDone(ctx, r.op.String(), r.path, time.Since(began), err)
+		c.trace.RequestDone(ctx, r.op.String(), r.path, tick()-began, err)
 	}
 }
 
