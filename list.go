@@ -220,8 +220,8 @@ func entryOf(path string, c names.Contender, r zk.Result, held bool) Entry {
 		Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
 		Owner: n.Owner, Reason: n.Reason, Labels: n.Labels,
 	}
-	if held && !n.Kept && n.Since >= r.Stat.Ctime && n.Since <= r.Stat.Mtime+1000 { // otherwise it is wrong or forged
-		e.HeldSince = time.UnixMilli(n.Since)
+	if held {
+		e.HeldSince = n.HeldSince(r.Stat)
 	}
 	if names.IsDetached(c.Name) && r.Stat.EphemeralOwner == 0 {
 		e.Detached, e.ID, e.HeldSince = true, n.ID, e.Since

@@ -36,6 +36,27 @@ func heldSince(t *testing.T, c *zk.Client, opts ...holdfast.Option) (since []tim
 	return since, versions
 }
 
+// A server that was slow to create the node of a holder does not hide since when the lock is held.
+func TestListTellsSinceWhenALockIsHeldBySlowServers(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := client(t, srv)
+		c := client(t, srv)
+		unlock(t, lock(t, mutexAt(c))) // the directory is there
+		resume := srv.Stall()
+		w := wait(t.Context(), mutexAt(c))
+		time.Sleep(4 * time.Second)
+		resume()
+		h := w.got(t)
+		began := time.Now()
+		time.Sleep(2 * time.Second)
+		// The holder has written it after a second, and does not know how much of its wait the server took.
+		if since, _ := heldSince(t, admin); len(since) != 1 || since[0].Before(began) || since[0].Sub(began) > 1020*time.Millisecond {
+			t.Errorf("%v; want %v", since, began)
+		}
+		unlock(t, h)
+	})
+}
+
 // A lock that was waited for is held since it was acquired, not since its node was created.
 func TestListTellsSinceWhenALockIsHeld(t *testing.T) {
 	kinds := map[string]func(c *zk.Client) holdfast.Locker{

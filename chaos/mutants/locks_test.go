@@ -114,6 +114,11 @@ func ofTheNames() []mutant {
 			tests: []string{"TestListTellsSinceWhenALockIsHeld"},
 		},
 		{
+			number: 881, bug: "nobody learns since when a lock is held if its server was slow to create the node", where: "ours until 27 November",
+			edits: []edit{{"internal/queue/note.go", "stat.Mtime+slowCreate.Milliseconds()", "stat.Mtime+1000"}},
+			tests: []string{"TestListTellsSinceWhenALockIsHeldBySlowServers"},
+		},
+		{
 			number: 122, bug: "every tenure costs a write that says since when it lasts", where: "–",
 			edits: []edit{{"rewrite.go", "const heldAfter = time.Second", "const heldAfter = 0 * time.Second"}},
 			tests: []string{"TestListTellsSinceWhenALockIsHeld", "TestHeldSinceWakesNoHerd"},

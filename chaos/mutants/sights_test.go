@@ -63,7 +63,7 @@ func ofSights() []mutant {
 		},
 		{
 			number: 741, bug: "one client's node with a year that JSON does not have ends ls -o json for everybody", where: "ours, until issue 17",
-			edits: []edit{{"list.go", " && n.Since <= r.Stat.Mtime+1000 {", " {"}},
+			edits: []edit{{"internal/queue/note.go", "	return time.UnixMilli(min(n.Since, stat.Mtime))", "	return time.UnixMilli(n.Since)"}, {"internal/queue/note.go", " || n.Since > stat.Mtime+slowCreate.Milliseconds() {", " {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestTimesThatNoDocumentCanHave"},
 		},
 		{

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"holdfast/zk"
 )
@@ -79,6 +80,19 @@ func ReadNote(data []byte) Note {
 		return Note{Owner: string(data)}
 	}
 	return n
+}
+
+// slowCreate is how long a server can take to execute the request for a node. A holder counts from the request, so its
+// time can be so much ahead.
+const slowCreate = time.Minute
+
+// HeldSince returns since when the holder of a node with this note holds the lock, by the server's clock. The time is
+// zero if the note does not say it, or says what is wrong or forged. It is never after the last change of the node.
+func (n Note) HeldSince(stat zk.Stat) time.Time {
+	if n.Kept || n.Since < stat.Ctime || n.Since > stat.Mtime+slowCreate.Milliseconds() {
+		return time.Time{}
+	}
+	return time.UnixMilli(min(n.Since, stat.Mtime))
 }
 
 // revokeRequest is what Curator's Revoker writes into the node of a lock to ask its holder to release

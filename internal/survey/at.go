@@ -122,8 +122,8 @@ func DetailOf(path string, held, shared bool, n Node) Detail {
 	note := queue.ReadNote(n.Data)
 	_, ours := queue.ParseNote(n.Data)
 	d := Detail{Token: n.Stat.Czxid, Labels: note.Labels, Revoked: note.Revoke}
-	if held && !note.Kept && note.Since >= n.Stat.Ctime && note.Since <= n.Stat.Mtime+1000 {
-		d.HeldSince = time.UnixMilli(note.Since)
+	if held {
+		d.HeldSince = note.HeldSince(n.Stat)
 	}
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	if names.IsDetached(base) && n.Stat.EphemeralOwner == 0 {
