@@ -9,7 +9,8 @@ import (
 // one clock, which is the server's, too.
 //
 //   - reservation: a claim that was granted before the end of another holder's reservation. All attempts must respect
-//     reservations. A later Reserve of the lock, whatever its outcome, ends an earlier one here.
+//     reservations. A later Reserve of the lock, whatever its outcome, ends an earlier one here. A claim that was
+//     taken away before the reservation was granted before it, too: the answer was still on its way to the client.
 //   - turn: a run that is recorded, or that begins, within the period of another one that was recorded before; and a
 //     turn that was refused because of a run that is not of the period, or that did not happen.
 func Lasting(ops []Op) []Violation {
@@ -51,7 +52,7 @@ func (l *lock) reserved(ops []Op) []Violation {
 			until = min(until, all[i+1].Call)
 		}
 		for _, c := range l.claims {
-			if c.Token != r.Token && c.from() > r.Return && c.from() < until {
+			if c.Token != r.Token && c.from() > r.Return && c.from() < until && c.until > r.Call {
 				vs = append(vs, l.violation("reservation", "%v was granted, though %v lasts until %v", c.Op, r, until))
 			}
 		}

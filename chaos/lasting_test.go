@@ -24,6 +24,9 @@ func TestLastingIsJudged(t *testing.T) {
 		o[0].Queued = seconds(queued)
 		return o
 	}
+	taken := func(token int64, at int) []Op {
+		return []Op{{Kind: Break, Lock: "/m", Token: token, Call: seconds(at), Return: Never}}
+	}
 	first := append(claim(1, 10, 0, 1, 4), reserve(10, 20, 2, 3, OK)...)
 	for _, tt := range []struct {
 		name string
@@ -37,6 +40,8 @@ func TestLastingIsJudged(t *testing.T) {
 		{"it was ended", [][]Op{first, reserve(10, 0, 3, 4, OK), claim(2, 11, 5, 6, 7)}, ""},
 		{"it may have been replaced", [][]Op{first, reserve(10, 1, 3, 4, Unknown), claim(2, 11, 5, 6, 7)}, ""},
 		{"it was replaced by a shorter one", [][]Op{first, reserve(10, 5, 3, 4, OK), claim(2, 11, 5, 7, 8)}, "reservation"},
+		{"taken away before it, and its holder learns of the lock later", [][]Op{first, claim(2, 9, 0, 5, 7), taken(9, 1)}, ""},
+		{"granted within it, and taken away later", [][]Op{first, claim(2, 11, 5, 7, 9), taken(11, 8)}, "reservation"},
 		{"another lock", [][]Op{first, {{Kind: Acquire, Claim: 2, Lock: "/n", Type: Mutex, Token: 11, Call: 1, Return: seconds(6), Outcome: OK}}}, ""},
 
 		{"two runs a period apart", [][]Op{run(Done, 1, 0, 5, 6, OK), run(Turn, 2, 10, 11, 12, OK), run(Done, 2, 10, 13, 14, OK)}, ""},
