@@ -218,6 +218,10 @@ func (n *nemesis) limit() bool {
 // that node. A creator deletes its node after a claim, or when it gives up its place in a queue, and
 // needs at most late for that.
 func hitByName(ops []chaos.Op, removals []removal, late time.Duration) []chaos.Op {
+	// A NodeLock's path is that of its node. The log has no nodes for the later parts of a MultiLock.
+	of := func(o chaos.Op, path string) bool {
+		return o.Node == path || o.Lock == path && strings.HasSuffix(path, nodeLock)
+	}
 	var deletes []removal
 	removed := make(map[int64]removal) // by token
 	for _, r := range removals {
@@ -230,14 +234,14 @@ func hitByName(ops []chaos.Op, removals []removal, late time.Duration) []chaos.O
 		}
 	}
 	for _, o := range ops {
-		if r, ok := removed[o.Token]; ok && o.Kind == chaos.Release && o.Node == r.path {
+		if r, ok := removed[o.Token]; ok && o.Kind == chaos.Release && of(o, r.path) {
 			deletes = append(deletes, removal{r.path, r.token, r.from, min(o.Return, o.Call+late)})
 		}
 	}
 	var hits []chaos.Op
 	for _, r := range deletes {
 		for _, o := range ops {
-			if o.Kind != chaos.Acquire && o.Kind != chaos.Try || o.Node != r.path || o.Token <= r.token || o.Call >= r.to {
+			if o.Kind != chaos.Acquire && o.Kind != chaos.Try || !of(o, r.path) || o.Token <= r.token || o.Call >= r.to {
 				continue
 			}
 			hits = append(hits, chaos.Op{Kind: chaos.Break, Lock: o.Lock, Token: o.Token, Call: max(r.from, o.Call), Return: chaos.Never})
@@ -274,6 +278,23 @@ func TestOnlyNamesThatComeBackAreHit(t *testing.T) {
 		before.Token = 9
 		if hits := hitByName([]chaos.Op{claim, before}, removals, late); (len(hits) == 1) != tt.hit || tt.hit && hits[0].Token != 11 {
 			t.Errorf("%s, a claim from %v: %v; want a hit: %v", tt.node, tt.call, hits, tt.hit)
+		}
+	}
+}
+
+// The delete of a NodeLock's node hits the next one, also where that is a part of a MultiLock.
+func TestAPartOfAMultiLockIsHit(t *testing.T) {
+	const node = "/locks/a/node"
+	release := chaos.Op{Kind: chaos.Release, Lock: node, Token: 10, Call: time.Second, Return: chaos.Never}
+	claim := chaos.Op{Kind: chaos.Acquire, Lock: node, Token: 11, Call: 3 * time.Second, Return: 4 * time.Second}
+	removals := []removal{{node, 10, time.Second, 2 * time.Second}}
+	for _, of := range []string{node, ""} { // of the release and of the claim
+		release.Node, claim.Node = of, node
+		for range 2 {
+			if hits := hitByName([]chaos.Op{release, claim}, removals, 10*time.Second); len(hits) != 1 || hits[0].Token != 11 {
+				t.Errorf("released as %q, claimed as %q: %v; want a hit", release.Node, claim.Node, hits)
+			}
+			claim.Node = ""
 		}
 	}
 }
