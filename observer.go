@@ -58,24 +58,34 @@ func WithObserver(o *Observer) Option {
 // An observation is what observers know of one attempt, and of the Hold that it brought. Nobody observes it if
 // it is nil.
 type observation struct {
-	lock  *lock
-	ctx   context.Context // that the observers have returned
-	event Event
-	since time.Time
-	lost  bool // was reported; guarded by Hold.mu
+	lock    *lock
+	ctx     context.Context // that the observers have returned
+	op      string
+	permits int
+	since   time.Duration
+	lost    bool // was reported; guarded by Hold.mu
+}
+
+var origin = time.Now()
+
+// tick reads the monotonic clock. It takes half the time of time.Now, which reads the wall clock, too.
+func tick() time.Duration { return time.Since(origin) }
+
+// event returns an event of h, which is nil if the attempt has brought none, at the given time.
+func (s *observation) event(h *Hold, err error, at time.Duration) Event {
+	return Event{Op: s.op, Path: s.lock.Path, Layout: s.lock.Grammar.Label, Permits: s.permits, Hold: h, Took: at - s.since, Err: err}
 }
 
 // queued reports an attempt. The attempt must use the context that queued returns.
 //
 //go:noinline
 func (l *lock) queued(ctx context.Context, op string, permits int) (context.Context, *observation) {
-	s := &observation{lock: l, ctx: ctx, since: time.Now()}
-	s.event = Event{Op: op, Path: l.Path, Layout: l.Grammar.Label, Permits: permits}
+	s := &observation{lock: l, ctx: ctx, op: op, permits: permits, since: tick()}
 	for _, o := range l.observers {
 		if o.Queued == nil {
 			continue
 		}
-		if ctx := o.Queued(s.ctx, s.event); ctx != nil {
+		if ctx := o.Queued(s.ctx, s.event(nil, nil, s.since)); ctx != nil {
 			s.ctx = ctx
 		}
 	}
@@ -84,10 +94,9 @@ func (l *lock) queued(ctx context.Context, op string, permits int) (context.Cont
 
 // ended reports how the attempt has ended.
 func (s *observation) ended(h *Hold, err error) {
-	now := time.Now()
-	e := s.event
-	e.Hold, e.Err, e.Took = h, err, now.Sub(s.since)
-	s.event.Hold, s.since = h, now
+	now := tick()
+	e := s.event(h, err, now)
+	s.since = now
 	for _, o := range s.lock.observers {
 		if o.Acquired != nil {
 			o.Acquired(s.ctx, e)
@@ -115,8 +124,7 @@ func (h *Hold) reportLoss(loss error) {
 	}
 	s.lost = true
 	h.mu.Unlock()
-	e := s.event
-	e.Err, e.Took = loss, time.Since(s.since)
+	e := s.event(h, loss, tick())
 	for _, o := range s.lock.observers {
 		if o.Lost != nil {
 			o.Lost(s.ctx, e)
@@ -132,8 +140,8 @@ func (h *Hold) reportRelease(err error, f fate) {
 	if s == nil {
 		return
 	}
-	e := s.event
-	e.Err, e.Took, e.HandedOn, e.Kept = err, time.Since(s.since), f == handedOn, f == kept
+	e := s.event(h, err, tick())
+	e.HandedOn, e.Kept = f == handedOn, f == kept
 	for _, o := range s.lock.observers {
 		if o.Released != nil {
 			o.Released(s.ctx, e)

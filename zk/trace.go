@@ -33,11 +33,6 @@ type Trace struct {
 	RequestDone func(ctx context.Context, op, path string, took time.Duration, err error)
 }
 
-var origin = time.Now()
-
-// tick reads the monotonic clock. It takes half the time of time.Now, which reads the wall clock, too.
-func tick() time.Duration { return time.Since(origin) }
-
 func (t *Trace) connectDone(server string, took time.Duration, err error) {
 	if t != nil && t.ConnectDone != nil {
 		t.ConnectDone(server, took, err)

@@ -39,13 +39,13 @@ const (
 	OpCloseSession         Op = -11
 )
 
-var opText = map[Op]string{
+var opText = [...]string{
 	OpCreate: "create", OpDelete: "delete", OpExists: "exists", OpGetData: "get", OpSetData: "set",
 	OpGetChildren: "children", OpSync: "sync", OpPing: "ping", OpGetChildren2: "children",
 	OpCheck: "check", OpMulti: "multi", OpCreate2: "create", OpRemoveWatches: "remove watches", OpCheckWatches: "check watches",
 	OpSASL:            "sasl",
 	OpCreateContainer: "create container", OpAuth: "auth", OpSetWatches: "set watches",
-	OpCloseSession: "close session", OpGetACL: "get acl", OpSetACL: "set acl", OpReconfig: "reconfig",
+	OpGetACL: "get acl", OpSetACL: "set acl", OpReconfig: "reconfig",
 	OpCreateTTL: "create ttl", OpMultiRead: "multi read", OpGetEphemerals: "ephemerals",
 	OpGetAllChildrenNumber: "all children number", OpSetWatches2: "set watches", OpAddWatch: "add watch",
 	OpWhoAmI: "who am i",
@@ -53,8 +53,11 @@ var opText = map[Op]string{
 
 // String returns the verb that error messages use.
 func (o Op) String() string {
-	if s, ok := opText[o]; ok {
-		return s
+	switch {
+	case o == OpCloseSession:
+		return "close session"
+	case o >= 0 && int(o) < len(opText) && opText[o] != "":
+		return opText[o]
 	}
 	return "op " + strconv.Itoa(int(o))
 }

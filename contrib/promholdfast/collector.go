@@ -11,14 +11,14 @@
 //
 // docs/howto/metrics.md lists the metrics.
 //
-// The hooks only note a measurement. A goroutine adds it to the histograms, with a batch of others: see times. It
-// ends with its batch. There is at most one for each Collector.
+// The hooks only note an event. A goroutine folds it into the metrics, with a batch of others: see events. It ends
+// with its batch. There is at most one for each Collector.
 package promholdfast
 
 import (
+	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,7 +32,7 @@ import (
 //
 // Every metric of a lock has the label lock. Its value is one of the templates given to New, or "other". So the
 // number of series does not depend on the names of locks. Memory beyond that is proportional to the locks that
-// are held or waited for at the same time, plus at most 256 idle ones.
+// are held or waited for at the same time, plus at most 256 idle ones and 2048 events since the last scrape.
 type Collector struct {
 	names  names
 	locks  map[string]*lockMetrics // by the value of the label; never changes
@@ -47,25 +47,31 @@ type Collector struct {
 	losses       *prometheus.CounterVec
 	lease        *prometheus.Desc
 
-	times *times // of the histograms of locks
+	events *events
 
-	mu      sync.Mutex
-	current map[*holdfast.Hold]*queue // of holds that are neither lost nor released; guarded by mu
-	queues  map[string]*queue         // by path; guarded by mu
-	idle    int                       // queues without a use; guarded by mu
+	// Changed by folding, see events:
+	current map[*holdfast.Hold]tenure // those that are neither lost nor released
+	queues  map[string]*queue         // by path
+	idle    int                       // queues without a use
 }
 
 // lockMetrics are the metrics of all locks with one value of the label.
 type lockMetrics struct {
 	label         string
-	acquisitions  map[string]prometheus.Counter // by result
-	acquired      prometheus.Counter            // that of the result acquired
-	waited        prometheus.Observer           // the waits that ended with the lock
+	acquisitions  []prometheus.Counter // as results
+	acquired      prometheus.Counter   // that of the result acquired
+	waited        prometheus.Observer  // the waits that ended with the lock
 	hold, handoff prometheus.Observer
 	held, waiters prometheus.Gauge
-	losses        map[string]prometheus.Counter // by reason
+	losses        []prometheus.Counter // as reasons
 
-	waiting, holding int // at present; guarded by Collector.mu. A scrape reads held and waiters
+	waiting, holding int // at present; changed by folding. A scrape reads held and waiters
+}
+
+// A tenure is a use of a queue, by a hold.
+type tenure struct {
+	queue *queue
+	ctx   context.Context // nil if the call had no sampled trace
 }
 
 // The buckets of the classic histograms, in seconds. A scrape that asks for native histograms gets those.
@@ -90,7 +96,7 @@ func New(templates ...string) (*Collector, error) {
 	c := &Collector{
 		names:        n,
 		locks:        make(map[string]*lockMetrics),
-		times:        newTimes(),
+		events:       newEvents(),
 		acquisitions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_acquire_total", Help: "Calls that acquire a lock, by result."}, []string{"lock", "result"}),
 		waits:        histogram("holdfast_wait_seconds", "Time of calls that acquire a lock, by result.", longBuckets, "lock", "result"),
 		holds:        histogram("holdfast_hold_seconds", "Time from the acquisition of a lock to its release or loss.", longBuckets, "lock"),
@@ -99,27 +105,25 @@ func New(templates ...string) (*Collector, error) {
 		waiters:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "holdfast_waiters", Help: "Calls at present that acquire a lock."}, []string{"lock"}),
 		losses:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_lost_total", Help: "Holds that were lost, by reason."}, []string{"lock", "reason"}),
 		lease:        prometheus.NewDesc("holdfast_lease_remaining_seconds", "Time until the first of the present holds is lost if no server answers.", []string{"lock"}, nil),
-		current:      make(map[*holdfast.Hold]*queue),
+		current:      make(map[*holdfast.Hold]tenure),
 		queues:       make(map[string]*queue),
 	}
 	c.client = newClientMetrics()
 	for _, label := range n.labels() {
 		l := &lockMetrics{
-			label:        label,
-			acquisitions: make(map[string]prometheus.Counter),
-			acquired:     c.acquisitions.WithLabelValues(label, "acquired"),
-			waited:       c.waits.WithLabelValues(label, "acquired"),
-			hold:         c.holds.WithLabelValues(label),
-			handoff:      c.handoffs.WithLabelValues(label),
-			held:         c.held.WithLabelValues(label),
-			waiters:      c.waiters.WithLabelValues(label),
-			losses:       make(map[string]prometheus.Counter),
+			label:    label,
+			acquired: c.acquisitions.WithLabelValues(label, "acquired"),
+			waited:   c.waits.WithLabelValues(label, "acquired"),
+			hold:     c.holds.WithLabelValues(label),
+			handoff:  c.handoffs.WithLabelValues(label),
+			held:     c.held.WithLabelValues(label),
+			waiters:  c.waiters.WithLabelValues(label),
 		}
 		for _, r := range results {
-			l.acquisitions[r] = c.acquisitions.WithLabelValues(label, r)
+			l.acquisitions = append(l.acquisitions, c.acquisitions.WithLabelValues(label, r))
 		}
 		for _, r := range reasons {
-			l.losses[r] = c.losses.WithLabelValues(label, r)
+			l.losses = append(l.losses, c.losses.WithLabelValues(label, r))
 		}
 		c.locks[label] = l
 	}
@@ -144,17 +148,20 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. All events whose hooks have returned before are in the metrics.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	c.times.fold()
-	c.mu.Lock()
-	for _, l := range c.locks {
-		l.held.Set(float64(l.holding))
-		l.waiters.Set(float64(l.waiting))
-	}
-	c.mu.Unlock()
+	holds := make(map[*holdfast.Hold]*lockMetrics)
+	c.settle(func() {
+		for _, l := range c.locks {
+			l.held.Set(float64(l.holding))
+			l.waiters.Set(float64(l.waiting))
+		}
+		for h, is := range c.current {
+			holds[h] = is.queue.lock
+		}
+	})
 	for _, m := range c.collectors() {
 		m.Collect(ch)
 	}
-	for label, left := range c.leases() {
+	for label, left := range leases(holds) {
 		ch <- prometheus.MustNewConstMetric(c.lease, prometheus.GaugeValue, left.Seconds(), label)
 	}
 	c.client.collect(ch)
@@ -164,15 +171,8 @@ func (c *Collector) collectors() []prometheus.Collector {
 	return []prometheus.Collector{c.acquisitions, c.waits, c.holds, c.handoffs, c.held, c.waiters, c.losses, c.client.requests, c.client.times}
 }
 
-// leases returns the shortest remaining lease of the present holds, by the value of the label.
-func (c *Collector) leases() map[string]time.Duration {
-	c.mu.Lock()
-	holds := make(map[*holdfast.Hold]*lockMetrics, len(c.current))
-	for h, q := range c.current {
-		holds[h] = q.lock
-	}
-	c.mu.Unlock()
-	// Deadline locks the session, so it is called without mu.
+// leases returns the shortest remaining lease of the holds, by the value of the label.
+func leases(holds map[*holdfast.Hold]*lockMetrics) map[string]time.Duration {
 	least := make(map[string]time.Duration)
 	for h, l := range holds {
 		left := time.Until(h.Deadline())

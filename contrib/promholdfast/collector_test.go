@@ -392,9 +392,9 @@ func TestHandoffs(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				tt.story(w)
 				synctest.Wait() // for the reports of a loss
-				w.col.mu.Lock()
-				held, queues := len(w.col.current), maps.Clone(w.col.queues)
-				w.col.mu.Unlock()
+				var held int
+				var queues map[string]*queue
+				w.col.settle(func() { held, queues = len(w.col.current), maps.Clone(w.col.queues) })
 				maps.DeleteFunc(queues, func(path string, q *queue) bool { return path == "/other" || q.uses == 0 })
 				if len(queues) > 0 || held > 1 {
 					t.Errorf("%d holds and %d queues remain", held, len(queues))
@@ -433,14 +433,14 @@ func TestAHandoffIsReportedInAnyOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := col.locks[other]
-	released := time.Now()
-	call := taken{number: 8, from: released.Add(-time.Second), at: released.Add(time.Millisecond), ctx: t.Context()}
+	released := tick()
+	call := taken{number: 8, from: released - time.Second, at: released + time.Millisecond}
 	col.queues["/l"] = &queue{lock: l, uses: 2, holders: [2]int64{8, 7}, next: call}
 	for range 2 { // one release, one handoff
-		col.deleted("/l/lock-0000000006", time.Since(released))
+		col.deleted("/l/lock-0000000006", released)
 	}
 	for _, path := range []string{"/l/lock-0000000004", "/l/lock-0000000007", "/m/lock-0000000006", "/l", "/l/0000000006x", ""} {
-		col.deleted(path, time.Since(released))
+		col.deleted(path, released)
 	}
 	if got := samples(t, col)[`holdfast_handoff_seconds{lock="other"}`]; got != 1 {
 		t.Errorf("%v handoffs; want 1", got)
@@ -483,11 +483,11 @@ func TestMemoryDoesNotGrowWithNames(t *testing.T) {
 		if after := slices.Sorted(maps.Keys(samples(t, w.col))); !slices.Equal(after, before) {
 			t.Errorf("the metrics were\n%q and are\n%q", before, after)
 		}
-		w.col.mu.Lock()
-		defer w.col.mu.Unlock()
-		if held, queues := len(w.col.current), len(w.col.queues); held > 0 || queues > mostIdle || w.col.idle != queues {
-			t.Errorf("%d holds and %d queues remain, %d of them idle", held, queues, w.col.idle)
-		}
+		w.col.settle(func() {
+			if held, queues := len(w.col.current), len(w.col.queues); held > 0 || queues > mostIdle || w.col.idle != queues {
+				t.Errorf("%d holds and %d queues remain, %d of them idle", held, queues, w.col.idle)
+			}
+		})
 	})
 }
 
@@ -679,34 +679,36 @@ func TestResultOfARequest(t *testing.T) {
 	}
 }
 
-// A scrape has all that ended before it, wherever it is on its way to the histograms.
+// A scrape has all that was reported before it, wherever it is on its way to the metrics.
 func TestAScrapeHasWhatEndedBefore(t *testing.T) {
 	col, err := New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	hold := col.locks[other].hold
+	trace := col.Trace()
+	request := func() { trace.RequestDone(t.Context(), "get", "/a", time.Millisecond, nil) }
 	done := 0
 	for _, n := range []int{1, batch - 2, 1, 1, 1, batch + 1, 5 * batch, 3} {
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
 				for range n {
-					col.times.observe(t.Context(), hold, time.Millisecond)
+					request()
 				}
 			})
 		}
 		all.Wait()
 		done += 3 * n
-		const name = `holdfast_hold_seconds{lock="other"}`
+		const name = `holdfast_request_seconds{operation="get"}`
 		if have := samples(t, col)[name]; have != float64(done) {
-			t.Errorf("%s is %v after %d holds", name, have, done)
+			t.Errorf("%s is %v after %d requests", name, have, done)
 		}
 	}
-	trace := col.Trace()
+	observer := col.Observer()
+	e := holdfast.Event{Path: "/l", Op: "lock", Err: holdfast.ErrLocked}
 	for what, f := range map[string]func(){
-		"an observation": func() { col.times.observe(t.Context(), hold, time.Millisecond) },
-		"a request":      func() { trace.RequestDone(t.Context(), "get", "/a", time.Millisecond, nil) },
+		"a call":    func() { observer.Queued(t.Context(), e); observer.Acquired(t.Context(), e) },
+		"a request": request,
 	} {
 		if testing.AllocsPerRun(100, f) > 0 {
 			t.Errorf("%s that is not traced allocates", what)

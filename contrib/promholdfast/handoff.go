@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"holdfast"
 )
 
 // A queue measures the handoffs at one path. A release is the request that deletes the node of an exclusive
@@ -21,23 +19,23 @@ type queue struct {
 	lock *lockMetrics
 	uses int // calls that wait, and holds
 
-	holders [2]int64 // the numbers of the last two exclusive holders, the last one first; 0: none
-	freed   int64    // the number whose delete was reported last; 0: none
-	at      time.Time
-	next    taken // the last acquisition
+	holders [2]int64      // the numbers of the last two exclusive holders, the last one first; 0: none
+	freed   int64         // the number whose delete was reported last; 0: none
+	at      time.Duration // when that request began
+	next    taken         // the last acquisition
 }
 
 // taken is an acquisition.
 type taken struct {
 	number   int64
-	from, at time.Time // the call, and its end
+	from, at time.Duration // the call, and its end
 	ctx      context.Context
 }
 
 // mostIdle is how many queues without a use are kept, so that the next use of a lock finds its label.
 const mostIdle = 256
 
-// enter counts a use of the queue at path. c.mu must be held.
+// enter counts a use of the queue at path.
 func (c *Collector) enter(path string) *queue {
 	q := c.queues[path]
 	switch {
@@ -51,7 +49,7 @@ func (c *Collector) enter(path string) *queue {
 	return q
 }
 
-// leave ends a use of a queue. c.mu must be held.
+// leave ends a use of a queue.
 func (c *Collector) leave(q *queue) {
 	if q.uses--; q.uses > 0 {
 		return
@@ -72,65 +70,42 @@ func exclusive(op string) bool {
 	return false
 }
 
-// acquired notes an acquisition. It returns the time of the handoff if the release was reported before. c.mu must
-// be held.
-func (q *queue) acquired(ctx context.Context, e holdfast.Event) (time.Duration, bool) {
-	dir, number := place(e.Hold.Path())
+// acquired notes an acquisition.
+func (q *queue) acquired(e *event) {
+	dir, number := place(e.hold.Path())
 	switch {
-	case dir != e.Path || number == 0:
-		return 0, false
-	case !exclusive(e.Op) && number == q.holders[0]:
+	case dir != e.name || number == 0:
+		return
+	case !e.exclusive && number == q.holders[0]:
 		// A writer has taken the read side. The delete of its first node frees the lock for readers only.
 		q.holders[0] = 0
-		return 0, false
+		return
 	}
-	if exclusive(e.Op) && number != q.holders[0] {
+	if e.exclusive && number != q.holders[0] {
 		q.holders = [2]int64{number, q.holders[0]}
 	}
-	if q.uses == 1 && q.freed == 0 {
-		// Nobody else in this process has held the lock during this call, so no release of ours can be its cause.
-		// The clock is not read for nothing.
-		q.next = taken{}
-		return 0, false
-	}
-	now := time.Now()
-	q.next = taken{number: number, from: now.Add(-e.Took), at: now, ctx: ctx}
-	return q.handoff()
+	q.next = taken{number: number, from: e.at - e.took, at: e.at, ctx: e.ctx}
+	q.handoff()
 }
 
-// handoff returns the time from the last release to the last acquisition, if one was the cause of the other.
-func (q *queue) handoff() (time.Duration, bool) {
-	if q.freed == 0 || q.next.number != q.freed+1 || q.at.Before(q.next.from) {
-		return 0, false
-	}
-	took := q.next.at.Sub(q.at)
-	q.freed, q.next = 0, taken{}
-	return max(0, took), true
-}
-
-// deleted notes that a request has deleted the node at path. The request took so long, and has just ended.
-func (c *Collector) deleted(path string, took time.Duration) {
+// deleted notes that the node at path was deleted, by a request that began at the given time.
+func (c *Collector) deleted(path string, at time.Duration) {
 	dir, number := place(path)
-	c.mu.Lock()
 	q := c.queues[dir]
 	if q == nil || number == 0 || number != q.holders[0] && number != q.holders[1] {
-		c.mu.Unlock()
 		return
 	}
-	if q.uses == 1 {
-		// The use is the Hold whose node it is, unless the Hold is lost. So no call of this process waits, and a later
-		// one is no handoff.
-		q.freed, q.next = 0, taken{}
-		c.mu.Unlock()
+	q.freed, q.at = number, at
+	q.handoff()
+}
+
+// handoff observes the time from the last release to the last acquisition, if one was the cause of the other.
+func (q *queue) handoff() {
+	if q.freed == 0 || q.next.number != q.freed+1 || q.at < q.next.from {
 		return
 	}
-	q.freed, q.at = number, time.Now().Add(-took)
-	next, to := q.next, q.lock.handoff
-	handoff, ok := q.handoff()
-	c.mu.Unlock()
-	if ok {
-		c.times.observe(next.ctx, to, handoff)
-	}
+	observe(q.next.ctx, q.lock.handoff, max(0, q.next.at-q.at))
+	q.freed, q.next = 0, taken{}
 }
 
 // place returns the directory of a node in a queue, and its number plus one. The number is 0 if path is not of

@@ -3,6 +3,7 @@ package promholdfast
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"holdfast"
 	"holdfast/zk"
@@ -21,58 +22,56 @@ var reasons = []string{"session_expired", "client_closed", "auth_failed", "node_
 func (c *Collector) Observer() *holdfast.Observer {
 	return &holdfast.Observer{
 		Queued: func(_ context.Context, e holdfast.Event) context.Context {
-			c.mu.Lock()
-			c.enter(e.Path).lock.waiting++
-			c.mu.Unlock()
+			c.note(&event{kind: queued, name: e.Path})
 			return nil
 		},
-		Acquired: c.acquired,
-		Lost: func(ctx context.Context, e holdfast.Event) {
-			c.locks[c.names.of(e.Path)].losses[reason(e.Err)].Inc()
-			c.over(ctx, e)
+		Acquired: func(ctx context.Context, e holdfast.Event) {
+			noted := event{kind: acquired, name: e.Path, hold: e.Hold, exclusive: exclusive(e.Op), took: e.Took, at: tick(), ctx: sampled(ctx)}
+			if e.Hold == nil {
+				noted.outcome = index(results, result(ctx, e.Err))
+			}
+			c.note(&noted)
 		},
-		Released: c.over,
+		Lost: func(_ context.Context, e holdfast.Event) {
+			c.note(&event{kind: lost, name: e.Path, outcome: index(reasons, reason(e.Err)), hold: e.Hold, took: e.Took})
+		},
+		Released: func(_ context.Context, e holdfast.Event) {
+			c.note(&event{kind: released, hold: e.Hold, took: e.Took})
+		},
 	}
 }
 
-func (c *Collector) acquired(ctx context.Context, e holdfast.Event) {
-	c.mu.Lock()
-	q := c.queues[e.Path]
+func index(all []string, one string) uint8 { return uint8(slices.Index(all, one)) }
+
+// acquired folds the end of a call.
+func (c *Collector) acquired(e *event) {
+	q := c.queues[e.name]
 	l := q.lock
 	l.waiting--
-	if e.Hold == nil {
+	if e.hold == nil {
 		c.leave(q)
-		c.mu.Unlock()
-		r := result(ctx, e.Err)
-		l.acquisitions[r].Inc()
-		c.times.observe(ctx, c.waits.WithLabelValues(l.label, r), e.Took)
+		l.acquisitions[e.outcome].Inc()
+		observe(e.ctx, c.waits.WithLabelValues(l.label, results[e.outcome]), e.took)
 		return
 	}
 	l.holding++
-	c.current[e.Hold] = q
-	handoff, ok := q.acquired(ctx, e)
-	c.mu.Unlock()
+	c.current[e.hold] = tenure{q, e.ctx}
 	l.acquired.Inc()
-	c.times.observe(ctx, l.waited, e.Took)
-	if ok {
-		c.times.observe(ctx, l.handoff, handoff)
-	}
+	observe(e.ctx, l.waited, e.took)
+	q.acquired(e)
 }
 
-// over ends a hold that was lost or released, whichever comes first.
-func (c *Collector) over(ctx context.Context, e holdfast.Event) {
-	c.mu.Lock()
-	q, ok := c.current[e.Hold]
+// over folds the end of a hold that was lost or released, whichever comes first.
+func (c *Collector) over(e *event) {
+	h, ok := c.current[e.hold]
 	if !ok {
-		c.mu.Unlock()
 		return
 	}
-	l := q.lock
+	l := h.queue.lock
 	l.holding--
-	delete(c.current, e.Hold)
-	c.leave(q)
-	c.mu.Unlock()
-	c.times.observe(ctx, l.hold, e.Took)
+	delete(c.current, e.hold)
+	c.leave(h.queue)
+	observe(h.ctx, l.hold, e.took)
 }
 
 // result classifies the end of a call. A context can end with any cause, so ctx is asked and not err.

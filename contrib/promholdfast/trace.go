@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,7 +24,7 @@ type clientMetrics struct {
 	times    *prometheus.HistogramVec // classic: an observation costs a third of one in a native histogram
 	state    *prometheus.Desc
 
-	operations atomic.Pointer[map[string]*operationMetrics] // the map never changes: a new operation makes another one
+	operations map[string]*operationMetrics // changed by folding, see events
 
 	mu       sync.Mutex
 	sessions map[sessionKey]string // their states; guarded by mu
@@ -43,14 +42,14 @@ type operationMetrics struct {
 }
 
 func newClientMetrics() *clientMetrics {
-	m := &clientMetrics{
+	return &clientMetrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_requests_total", Help: "Requests of the ZooKeeper client, by operation and result."}, []string{"operation", "result"}),
 		times:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "holdfast_request_seconds", Help: "Time of requests of the ZooKeeper client, by operation.", Buckets: shortBuckets}, []string{"operation"}),
 		state:    prometheus.NewDesc("holdfast_session_state", "ZooKeeper sessions of this process, by state.", []string{"state"}, nil),
 		sessions: make(map[sessionKey]string),
+
+		operations: make(map[string]*operationMetrics),
 	}
-	m.operations.Store(&map[string]*operationMetrics{})
-	return m
 }
 
 // Trace returns hooks for the Trace of a [zk.Config]. Call it once for each client. Without it, there are no
@@ -80,38 +79,29 @@ func (c *Collector) Trace() *zk.Trace {
 		delete(c.client.sessions, sessionKey{t, session})
 	}
 	t.RequestDone = func(ctx context.Context, op, path string, took time.Duration, err error) {
-		if op == "delete" && err == nil {
-			c.deleted(path, took)
+		e := event{kind: requested, name: op, failed: err != nil, took: took}
+		switch {
+		case err != nil:
+			c.client.requests.WithLabelValues(op, requestResult(ctx, err)).Inc()
+		case op == "delete":
+			e.kind, e.name, e.at = deleted, path, tick()
 		}
-		c.client.requestDone(ctx, op, took, err)
+		c.note(&e)
 	}
 	return t
 }
 
-func (m *clientMetrics) requestDone(ctx context.Context, op string, took time.Duration, err error) {
-	o := (*m.operations.Load())[op]
+// requestDone folds the end of a request.
+func (m *clientMetrics) requestDone(op string, e *event) {
+	o := m.operations[op]
 	if o == nil {
-		o = m.addOperation(op)
+		o = &operationMetrics{ok: m.requests.WithLabelValues(op, "ok"), times: m.times.WithLabelValues(op)}
+		m.operations[op] = o
 	}
-	o.times.Observe(took.Seconds())
-	if err == nil {
+	o.times.Observe(e.took.Seconds())
+	if !e.failed {
 		o.ok.Inc()
-		return
 	}
-	m.requests.WithLabelValues(op, requestResult(ctx, err)).Inc()
-}
-
-func (m *clientMetrics) addOperation(op string) *operationMetrics {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := *m.operations.Load()
-	if o := known[op]; o != nil {
-		return o
-	}
-	more := maps.Clone(known)
-	more[op] = &operationMetrics{ok: m.requests.WithLabelValues(op, "ok"), times: m.times.WithLabelValues(op)}
-	m.operations.Store(&more)
-	return more[op]
 }
 
 func (m *clientMetrics) collect(ch chan<- prometheus.Metric) {
