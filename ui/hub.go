@@ -38,8 +38,8 @@ func newHub() *hub {
 // mark gives each tab a mark, now or, if there was one within the last second, after that second.
 func (h *hub) mark() { h.markAt(time.Now()) }
 
-// markAt gives each tab a mark at a time. If a mark is due before, that one is enough: a tab that gets an old page then
-// lets markAt be called again.
+// markAt gives each tab a mark at a time. If a mark is due before, that one is enough: the request of a
+// tab that gets an old page then calls markAt again.
 func (h *hub) markAt(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

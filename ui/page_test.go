@@ -92,7 +92,7 @@ func TestPagesOfOthersAreNotShared(t *testing.T) {
 	})
 }
 
-// A large page is made again after a rest. Whoever got the old one gets a mark then.
+// A large page is made again after a rest. A tab that got the old page gets a mark then.
 func TestAnOldPageIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newSlowPage(500 * time.Millisecond)

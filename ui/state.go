@@ -366,7 +366,7 @@ func (s *state) view() view {
 	if !old.IsZero() {
 		v.now = made
 		s.hub.markAt(old)
-		if !v.then.Stale.IsZero() { // contact was regained since, and the locks were read anew
+		if !v.then.Stale.IsZero() { // these locks are from before the end of contact, also if there is contact again
 			v.contact = v.then
 		}
 	}
@@ -376,10 +376,10 @@ func (s *state) view() view {
 // graphEvery is the least time between two graphs.
 const graphEvery = 300 * time.Millisecond
 
-// waits returns the wait-for graph, and whether it is of an older version. The events of the watch come in order, so the state is one that the server had, and
-// a cycle in it is real. A graph that is a bit older is good for a moment; then the tabs get a mark. Without a watch, a
-// cycle has to be the same in two readings. A place that its program keeps for its next use is no part of a cycle: the
-// program gives it up.
+// waits returns the wait-for graph, and whether it is of an older version. The events of the watch come in order, so
+// the state is one that the server had, and a cycle in it is real. A graph that is a bit older is good for a moment;
+// then the tabs get a mark. Without a watch, a cycle has to be the same in two readings. A place that its program keeps
+// for its next use is no part of a cycle: the program gives it up.
 func (s *state) waits(v view) (graph *waitgraph.Blocking, old bool) {
 	graph, _, until := s.graph.get(v.version, graphEvery, 0, func() (*waitgraph.Blocking, uint64) {
 		var locks []waitgraph.Lock

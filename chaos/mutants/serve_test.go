@@ -104,7 +104,7 @@ func ofServe() []mutant {
 			pkg:   "cmd/holdfast", tests: []string{"TestABusySocketIsNotReplaced"},
 		},
 		{
-			number: 877, bug: "who may not connect to the socket of the server waits for ever", where: "ours until 27 November",
+			number: 877, bug: "a user who may not connect to the socket of the server waits for ever", where: "ours until 27 November",
 			edits: []edit{{"cmd/holdfast/config_unix.go", "unix.Access(path, unix.W_OK)", "unix.Access(\"/\", unix.F_OK)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestASocketOfOthersIsNoServerToWaitFor"},
 		},
