@@ -70,6 +70,7 @@ type clerk struct {
 	root    string
 	of      *zk.Client
 	session int64            // the session in which its knowledge is valid
+	doubt   int64            // the session of a write with an unknown outcome; 0: none
 	files   map[string]*file // by path
 }
 
@@ -101,7 +102,8 @@ func (k *clerk) work(ctx context.Context) {
 }
 
 // settle ensures that the clerk's reads from now on are not older than its writes: in another session,
-// or after a write with an unknown outcome. After it, the clerk's knowledge is empty.
+// or after a write with an unknown outcome. After it, the clerk's knowledge is empty. A write of an earlier session can
+// still come for as long as the server has that session, so settle fails until the session's own node is gone.
 func (k *clerk) settle(ctx context.Context) bool {
 	k.of = k.client.zk.Load()
 	s, err := k.of.Session(ctx)
@@ -111,15 +113,25 @@ func (k *clerk) settle(ctx context.Context) bool {
 	if k.files != nil && k.session == s.ID() {
 		return true
 	}
-	if _, err := s.Multi(ctx, zk.CheckOp(k.root, zk.AnyVersion)); err != nil {
+	if _, _, err := s.Create(ctx, k.sessionNode(s.ID()), nil, zk.Ephemeral); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 		if !excused(ctx, err) {
 			k.found("clerk", k.root, "barrier: %v", err)
 		}
 		return false
 	}
-	k.session, k.files = s.ID(), make(map[string]*file)
+	if k.doubt != 0 && k.doubt != s.ID() {
+		if _, there, err := s.Exists(ctx, k.sessionNode(k.doubt)); err != nil || there {
+			return false
+		}
+	}
+	k.session, k.doubt, k.files = s.ID(), 0, make(map[string]*file)
 	return true
 }
+
+// forget is called after a write with an unknown outcome.
+func (k *clerk) forget() { k.files, k.doubt = nil, k.session }
+
+func (k *clerk) sessionNode(id int64) string { return fmt.Sprintf("%s-session-%x", k.root, uint64(id)) }
 
 func (k *clerk) paths() (all []string) {
 	for i := range 5 {
@@ -132,7 +144,7 @@ func (k *clerk) paths() (all []string) {
 // succeeded. want has the errors allowed if the node exists, and if not.
 func (k *clerk) knows(ctx context.Context, path, op string, err error, there, absent error) bool {
 	if zk.MayHaveHappened(err) {
-		k.files = nil
+		k.forget()
 		return false
 	}
 	if err != nil && excused(ctx, err) {
@@ -299,7 +311,7 @@ func (k *clerk) transaction(ctx context.Context, s *zk.Session, path, data strin
 	}
 	switch {
 	case zk.MayHaveHappened(err):
-		k.files = nil
+		k.forget()
 	case err != nil && excused(ctx, err):
 	case !errors.Is(err, want):
 		k.found("clerk", path, "transaction: %v; want %v; the nodes should be %+v and %+v", err, want, *f, *g)
