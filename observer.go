@@ -72,6 +72,8 @@ var origin = time.Now()
 func tick() time.Duration { return time.Since(origin) }
 
 // event returns an event of h, which is nil if the attempt has brought none, at the given time.
+//
+//go:noinline
 func (s *observation) event(h *Hold, err error, at time.Duration) Event {
 	return Event{Op: s.op, Path: s.lock.Path, Layout: s.lock.Grammar.Label, Permits: s.permits, Hold: h, Took: at - s.since, Err: err}
 }

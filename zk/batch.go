@@ -159,14 +159,14 @@ func (s *Session) StartMulti(ops ...Op) (wait func() ([]Result, error)) {
 	if err != nil {
 		return func() ([]Result, error) { return nil, err }
 	}
-	began := s.tick()
+	began := s.trace.tick()
 	if err := s.enqueue(r.self[:]); err != nil {
 		r.complete(r.fail(err, false))
 	}
 	return func() ([]Result, error) {
 		<-r.done // completed at the end of the session at the latest
 		r.answered = true
-		s.requestDone(context.Background(), r, s.tick()-began, r.err)
+		s.trace.requestDone(context.Background(), r, s.trace.tick()-began, r.err)
 		return s.outcome(ops, r, r.err)
 	}
 }
@@ -204,14 +204,14 @@ func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Op: "pipeline", Err: ended(ctx)}
 	}
-	began := c.tick()
+	began := c.trace.tick()
 	c.send(ctx, reqs)
-	took := c.tick() - began // the answers come together
+	took := c.trace.tick() - began // the answers come together
 	results := make([]Result, len(ops))
 	var first error
 	for i, r := range reqs {
 		err := r.result()
-		c.requestDone(ctx, r, took, err)
+		c.trace.requestDone(ctx, r, took, err)
 		if results[i].Err = err; err == nil {
 			results[i] = c.take(r)
 		} else if first == nil {

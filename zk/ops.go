@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"holdfast/zkproto"
 )
@@ -56,32 +55,11 @@ func (c calls) exchange(ctx context.Context, r *request) error {
 	if ctx.Err() != nil {
 		return r.fail(ended(ctx), false)
 	}
-	began := c.tick()
+	began := c.trace.tick()
 	c.send(ctx, r.self[:])
 	err := r.result()
-	c.requestDone(ctx, r, c.tick()-began, err)
+	c.trace.requestDone(ctx, r, c.trace.tick()-began, err)
 	return err
-}
-
-// traced reports whether somebody wants to know of requests.
-func (c calls) traced() bool { return c.trace != nil && c.trace.RequestDone != nil }
-
-// tick reads the monotonic clock, if requests are traced. That takes half the time of time.Now, which reads the
-// wall clock, too.
-func (c calls) tick() time.Duration {
-	if !c.traced() {
-		return 0
-	}
-	return time.Since(origin)
-}
-
-var origin = time.Now()
-
-// requestDone reports r to the trace.
-func (c calls) requestDone(ctx context.Context, r *request, took time.Duration, err error) {
-	if c.traced() {
-		c.trace.RequestDone(ctx, r.op.String(), r.path, took, err)
-	}
 }
 
 // read sends a read from the pool. The reply is inside the returned request, which is nil if

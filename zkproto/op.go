@@ -39,25 +39,61 @@ const (
 	OpCloseSession         Op = -11
 )
 
-var opText = [...]string{
-	OpCreate: "create", OpDelete: "delete", OpExists: "exists", OpGetData: "get", OpSetData: "set",
-	OpGetChildren: "children", OpSync: "sync", OpPing: "ping", OpGetChildren2: "children",
-	OpCheck: "check", OpMulti: "multi", OpCreate2: "create", OpRemoveWatches: "remove watches", OpCheckWatches: "check watches",
-	OpSASL:            "sasl",
-	OpCreateContainer: "create container", OpAuth: "auth", OpSetWatches: "set watches",
-	OpGetACL: "get acl", OpSetACL: "set acl", OpReconfig: "reconfig",
-	OpCreateTTL: "create ttl", OpMultiRead: "multi read", OpGetEphemerals: "ephemerals",
-	OpGetAllChildrenNumber: "all children number", OpSetWatches2: "set watches", OpAddWatch: "add watch",
-	OpWhoAmI: "who am i",
-}
-
 // String returns the verb that error messages use.
 func (o Op) String() string {
-	switch {
-	case o == OpCloseSession:
+	switch o {
+	case OpCreate, OpCreate2:
+		return "create"
+	case OpDelete:
+		return "delete"
+	case OpExists:
+		return "exists"
+	case OpGetData:
+		return "get"
+	case OpSetData:
+		return "set"
+	case OpGetChildren, OpGetChildren2:
+		return "children"
+	case OpSync:
+		return "sync"
+	case OpPing:
+		return "ping"
+	case OpCheck:
+		return "check"
+	case OpMulti:
+		return "multi"
+	case OpRemoveWatches:
+		return "remove watches"
+	case OpCheckWatches:
+		return "check watches"
+	case OpSASL:
+		return "sasl"
+	case OpCreateContainer:
+		return "create container"
+	case OpAuth:
+		return "auth"
+	case OpSetWatches, OpSetWatches2:
+		return "set watches"
+	case OpGetACL:
+		return "get acl"
+	case OpSetACL:
+		return "set acl"
+	case OpReconfig:
+		return "reconfig"
+	case OpCreateTTL:
+		return "create ttl"
+	case OpMultiRead:
+		return "multi read"
+	case OpGetEphemerals:
+		return "ephemerals"
+	case OpGetAllChildrenNumber:
+		return "all children number"
+	case OpAddWatch:
+		return "add watch"
+	case OpWhoAmI:
+		return "who am i"
+	case OpCloseSession:
 		return "close session"
-	case o >= 0 && int(o) < len(opText) && opText[o] != "":
-		return opText[o]
 	}
 	return "op " + strconv.Itoa(int(o))
 }

@@ -75,7 +75,7 @@ func ofTheEndings() []mutant {
 		},
 		{
 			number: 409, bug: "a trace is told of requests without the caller's context", where: "go-zookeeper",
-			edits: []edit{{"zk/ops.go", "c.trace.RequestDone(ctx, r.op", "c.trace.RequestDone(context.Background(), r.op"}},
+			edits: []edit{{"zk/trace.go", "t.RequestDone(ctx, r.op", "t.RequestDone(context.Background(), r.op"}},
 			pkg:   "zk", tests: []string{"TestRequestDoneHasTheCallersContext"},
 		},
 		{
