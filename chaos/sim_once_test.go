@@ -89,6 +89,7 @@ type onceKey struct {
 	started  int               // calls of the function
 	values   map[string]bool   // that calls have returned without an error
 	answer   *holdfast.Result  // that was acknowledged
+	at       time.Time         // when it was
 	periods  []holdfast.Result // that were acknowledged to their runners
 	answered int
 }
@@ -262,12 +263,13 @@ func (o *onces) acknowledged(k *onceKey, r holdfast.Result, where string, began 
 		return
 	}
 	if was := k.answer; was != nil && (was.Token != r.Token || string(was.Value) != string(r.Value) || was.Owner != r.Owner || !was.At.IsZero() && !r.At.IsZero() && !was.At.Equal(r.At)) {
-		if !k.way.forget || r.Token < was.Token && time.Since(was.At) < onceForgets {
+		// A call that began before can have read the earlier result, which was forgotten since.
+		if !k.way.forget || r.Token < was.Token && time.Since(was.At) < onceForgets && began.After(k.at) {
 			o.found("once", where, "%+v was acknowledged after %+v", r, *was)
 		}
 	}
 	if k.answer == nil || k.answer.Token < r.Token || k.answer.At.IsZero() {
-		k.answer = &r
+		k.answer, k.at = &r, time.Now()
 	}
 }
 
