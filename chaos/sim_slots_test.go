@@ -192,8 +192,8 @@ func judgeSlots(ops []chaos.Op, path string, wishes map[int64]int, lingers time.
 				until = chaos.Never
 			}
 			taken = append(taken, slotClaim{number, o.Claim, o.Call, until})
-			if o.Strayed {
-				taken = append(taken, slotClaim{-1, o.Claim, o.Call, later(o.Return)})
+			if o.Strayed { // also the call itself may have taken one in its earlier session
+				taken = append(taken, slotClaim{-1, 0, o.Call, later(o.Return)})
 			}
 		case o.Outcome == chaos.Unknown:
 			taken = append(taken, slotClaim{-1, o.Claim, o.Call, later(o.Return)})
@@ -273,6 +273,8 @@ func TestSlotsAreJudged(t *testing.T) {
 	limit := func(n int, call, ret time.Duration) []chaos.Op {
 		return []chaos.Op{{Kind: chaos.Change, Lock: path, Type: chaos.Semaphore, Limit: n, Call: call, Return: ret, Outcome: chaos.OK}}
 	}
+	strayed := claim(1, 1, 10, 30, 50)
+	strayed[0].Strayed = true
 	for _, tt := range []struct {
 		name   string
 		ops    [][]chaos.Op
@@ -285,6 +287,7 @@ func TestSlotsAreJudged(t *testing.T) {
 		{"a lower one is being released", [][]chaos.Op{claim(1, 0, 10, 11, 39), claim(2, 1, 40, 41, 50)}, nil, 1, ""},
 		{"a lower one may be taken", [][]chaos.Op{unknown(1, 10, 31), claim(2, 1, 40, 41, 50)}, nil, 0, ""},
 		{"a lower one can no longer be taken", [][]chaos.Op{unknown(1, 10, 29), claim(2, 1, 40, 41, 50)}, nil, 1, "though slot 0 was free"},
+		{"the call itself may have taken a lower one, in another session", [][]chaos.Op{strayed}, nil, 0, ""},
 		{"as wished", [][]chaos.Op{claim(1, 2, 10, 11, 20)}, map[int64]int{1: 2}, 1, ""},
 		{"not as wished", [][]chaos.Op{claim(1, 0, 10, 11, 20)}, map[int64]int{1: 2}, 0, "though slot 2 was wanted and free"},
 		{"the wish is taken", [][]chaos.Op{claim(1, 2, 5, 6, 30), claim(2, 0, 10, 11, 20)}, map[int64]int{1: 2, 2: 2}, 1, ""},
