@@ -68,10 +68,10 @@ type observation struct {
 
 var origin = time.Now()
 
-// tick reads the monotonic clock. It takes half the time of time.Now, which reads the wall clock, too.
+// tick reads the monotonic clock. time.Now takes longer, because it also reads the wall clock.
 func tick() time.Duration { return time.Since(origin) }
 
-// event returns an event of h, which is nil if the attempt has brought none, at the given time.
+// event makes an event. h is nil if the attempt failed. at is the time of the event.
 //
 //go:noinline
 func (s *observation) event(h *Hold, err error, at time.Duration) Event {

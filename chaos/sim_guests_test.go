@@ -102,8 +102,8 @@ func (k *clerk) work(ctx context.Context) {
 }
 
 // settle ensures that the clerk's reads from now on are not older than its writes: in another session,
-// or after a write with an unknown outcome. After it, the clerk's knowledge is empty. A write of an earlier session can
-// still come for as long as the server has that session, so settle fails until the session's own node is gone.
+// or after a write with an unknown outcome. After it, the clerk's knowledge is empty. The servers can still execute a
+// write in doubt while they have its session. So settle fails until that session's node is gone.
 func (k *clerk) settle(ctx context.Context) bool {
 	k.of = k.client.zk.Load()
 	s, err := k.of.Session(ctx)
@@ -120,7 +120,11 @@ func (k *clerk) settle(ctx context.Context) bool {
 		return false
 	}
 	if k.doubt != 0 && k.doubt != s.ID() {
-		if _, there, err := s.Exists(ctx, k.sessionNode(k.doubt)); err != nil || there {
+		_, there, err := s.Exists(ctx, k.sessionNode(k.doubt))
+		if err != nil && !excused(ctx, err) {
+			k.found("clerk", k.root, "session's node: %v", err)
+		}
+		if err != nil || there {
 			return false
 		}
 	}

@@ -12,11 +12,10 @@
 // docs/howto/metrics.md lists the metrics.
 //
 // The hooks only note an event. A goroutine folds it into the metrics, with a batch of others: see events. It ends
-// with its batch. There is at most one for each Collector.
+// with its batch. For each Collector, there is at most one that a full batch starts, and one that a timer starts.
 package promholdfast
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -32,7 +31,8 @@ import (
 //
 // Every metric of a lock has the label lock. Its value is one of the templates given to New, or "other". So the
 // number of series does not depend on the names of locks. Memory beyond that is proportional to the locks that
-// are held or waited for at the same time, plus at most 256 idle ones and 2048 events since the last scrape.
+// are held or waited for at the same time, plus at most 256 idle ones, and two batches of events (128 KiB). An event
+// keeps its Hold in memory for a second at most.
 type Collector struct {
 	names  names
 	locks  map[string]*lockMetrics // by the value of the label; never changes
@@ -49,7 +49,7 @@ type Collector struct {
 
 	events *events
 
-	// Changed by folding, see events:
+	// Guarded by events.folding:
 	current map[*holdfast.Hold]tenure // those that are neither lost nor released
 	queues  map[string]*queue         // by path
 	idle    int                       // queues without a use
@@ -65,13 +65,13 @@ type lockMetrics struct {
 	held, waiters prometheus.Gauge
 	losses        []prometheus.Counter // as reasons
 
-	waiting, holding int // at present; changed by folding. A scrape reads held and waiters
+	waiting, holding int // at present; guarded by events.folding. A scrape copies them to waiters and held
 }
 
 // A tenure is a use of a queue, by a hold.
 type tenure struct {
 	queue *queue
-	ctx   context.Context // nil if the call had no sampled trace
+	span  *span // nil if the call had no sampled trace
 }
 
 // The buckets of the classic histograms, in seconds. A scrape that asks for native histograms gets those.

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -673,7 +676,7 @@ func TestResultOfARequest(t *testing.T) {
 		{t.Context(), zk.ErrTooLarge, "error"},
 		{t.Context(), zk.ErrInvalidACL, "error"},
 	} {
-		if got := requestResult(tt.ctx, tt.err); got != tt.want {
+		if got := requestResults[requestResult(tt.ctx, tt.err)].label; got != tt.want {
 			t.Errorf("%v: %s; want %s", tt.err, got, tt.want)
 		}
 	}
@@ -713,5 +716,56 @@ func TestAScrapeHasWhatEndedBefore(t *testing.T) {
 		if testing.AllocsPerRun(100, f) > 0 {
 			t.Errorf("%s that is not traced allocates", what)
 		}
+	}
+}
+
+// Without scrapes, the last events do not keep their Holds, and so the contexts of the calls, in memory.
+func TestEndedHoldsAreNotKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		hold := func() weak.Pointer[holdfast.Hold] {
+			h := w.lock(w.mutex("/l"))
+			w.unlock(h)
+			return weak.Make(h)
+		}()
+		time.Sleep(latest + 1)
+		synctest.Wait()
+		for range 3 { // finalizers
+			runtime.GC()
+		}
+		if hold.Value() != nil {
+			t.Error("it is kept")
+		}
+		runtime.KeepAlive(w)
+	})
+}
+
+// A hook of one bubble may have to wait for the goroutine of another one, or of none.
+func TestBubblesCanShareACollector(t *testing.T) {
+	col, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook := col.Trace().RequestDone
+	report := func(ctx context.Context, n int) {
+		for range n {
+			hook(ctx, "get", "/a", time.Millisecond, nil)
+		}
+	}
+	const each, bubbles = 20 * batch, 20
+	var over atomic.Bool
+	var outside sync.WaitGroup
+	n := 0
+	outside.Go(func() {
+		for ; !over.Load(); n += each {
+			report(t.Context(), each)
+		}
+	})
+	for range bubbles {
+		synctest.Test(t, func(t *testing.T) { report(t.Context(), each) })
+	}
+	over.Store(true)
+	outside.Wait()
+	if got := samples(t, col)[`holdfast_request_seconds{operation="get"}`]; got != float64(n+each*bubbles) {
+		t.Errorf("%v requests; want %d", got, n+each*bubbles)
 	}
 }

@@ -26,56 +26,67 @@ const (
 // An event is what a hook has noted.
 type event struct {
 	kind      kind
-	exclusive bool            // of a call, see exclusive
-	failed    bool            // of a request
-	outcome   uint8           // of a call that failed, in results; of a loss, in reasons
-	name      string          // the path of the lock or of the deleted node, or the operation of a request
-	hold      *holdfast.Hold  // nil if the call has failed
-	took, at  time.Duration   // at is when it was reported, as tick gives it; 0 if nobody needs it
-	ctx       context.Context // of a call, if it has a sampled trace
+	exclusive bool           // of acquired, see exclusive
+	failed    bool           // of a request
+	outcome   uint8          // of a call that failed, in results; of a loss, in reasons; of a request that failed, in requestResults
+	name      string         // the path of the lock or of the deleted node, or the operation of a request
+	hold      *holdfast.Hold // of acquired, lost and released; nil if the call has failed
+	took, at  time.Duration  // at, only of acquired and deleted, is when it was reported, as tick gives it
+	span      *span          // of acquired; nil if the call has no sampled trace
 }
 
-// events are on their way to the metrics. To find the metrics of an event and to add to them takes longer than all
-// else that a hook does, so a hook only notes its event. When a batch is full, a goroutine folds it into the
-// metrics while hooks fill another batch. A scrape first folds what is left. If hooks are faster than the
-// goroutine, they wait for it. So the memory is that of two batches, and the events stay in order.
+// A span names the trace of an exemplar.
+type span struct {
+	trace trace.TraceID
+	id    trace.SpanID
+}
+
+// events are on their way to the metrics. A fold is slower than the rest of a hook, so a hook only notes its event. When
+// a batch is full, a goroutine folds it into the metrics while hooks fill another batch. An event that is latest old is
+// folded, too, so a Collector without scrapes does not keep the Holds of its last events. A scrape first folds what is
+// left. If hooks are faster than the goroutine, they wait for it. So the memory is that of two batches, and the events
+// stay in order.
 //
-// The goroutine that folds owns all that folding changes: queues, current, and the metrics. It is the one that has
-// taken spare, or the caller of settle.
+// The locks are mutexes, and no sync.Cond: a Collector can be that of several testing/synctest bubbles.
 type events struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // taken before folding
 	filling []event    // guarded by mu
-	spare   []event    // an empty batch; nil while a goroutine folds the other; guarded by mu
-	folded  *sync.Cond // spare is back
+	due     bool       // a timer will fold; guarded by mu
+
+	folding sync.Mutex // guards the fields below, and all that a fold changes: queues, current and the metrics
+	spare   []event    // an empty batch
 }
 
-// batch is how many events a goroutine is worth.
-const batch = 1024
+const (
+	// batch is the number of events that one goroutine folds.
+	batch = 1024
+	// latest is how old an event gets before it is folded, if there are no others.
+	latest = time.Second
+)
 
 func newEvents() *events {
-	es := &events{filling: make([]event, 0, batch), spare: make([]event, 0, batch)}
-	es.folded = sync.NewCond(&es.mu)
-	return es
+	return &events{filling: make([]event, 0, batch), spare: make([]event, 0, batch)}
 }
 
 // note adds e to the events.
 func (c *Collector) note(e *event) {
 	es := c.events
 	es.mu.Lock()
-	for len(es.filling) == batch {
-		if es.spare == nil {
-			es.folded.Wait()
-			continue
-		}
+	switch len(es.filling) {
+	case batch:
+		es.folding.Lock()
 		full := es.filling
-		es.filling, es.spare = es.spare, nil
+		es.filling = es.spare
 		go func() {
 			c.fold(full)
-			es.mu.Lock()
 			es.spare = full[:0]
-			es.mu.Unlock()
-			es.folded.Broadcast()
+			es.folding.Unlock()
 		}()
+	case 0:
+		if !es.due {
+			es.due = true
+			time.AfterFunc(latest, func() { c.settle(func() { es.due = false }) })
+		}
 	}
 	es.filling = append(es.filling, *e)
 	es.mu.Unlock()
@@ -86,18 +97,17 @@ func (c *Collector) settle(f func()) {
 	es := c.events
 	es.mu.Lock()
 	defer es.mu.Unlock()
-	for es.spare == nil {
-		es.folded.Wait()
-	}
+	es.folding.Lock()
+	defer es.folding.Unlock()
 	c.fold(es.filling)
 	es.filling = es.filling[:0]
 	f()
 }
 
-// fold adds the events to the metrics, and forgets them.
-func (c *Collector) fold(batch []event) {
-	for i := range batch {
-		switch e := &batch[i]; e.kind {
+// fold adds the events to the metrics, and forgets them. The caller has locked folding.
+func (c *Collector) fold(noted []event) {
+	for i := range noted {
+		switch e := &noted[i]; e.kind {
 		case queued:
 			c.enter(e.name).lock.waiting++
 		case acquired:
@@ -114,28 +124,27 @@ func (c *Collector) fold(batch []event) {
 			c.client.requestDone("delete", e)
 		}
 	}
-	clear(batch)
+	clear(noted)
 }
 
 var origin = time.Now()
 
-// tick reads the monotonic clock, which takes less time than time.Now.
+// tick reads the monotonic clock. time.Now takes longer, because it also reads the wall clock.
 func tick() time.Duration { return time.Since(origin) }
 
-// sampled returns ctx if it has a sampled trace, or else nil.
-func sampled(ctx context.Context) context.Context {
-	if span := trace.SpanContextFromContext(ctx); span.IsSampled() && span.IsValid() {
-		return ctx
+// sampled returns the span in ctx if its trace is sampled, or else nil.
+func sampled(ctx context.Context) *span {
+	if s := trace.SpanContextFromContext(ctx); s.IsSampled() && s.IsValid() {
+		return &span{s.TraceID(), s.SpanID()}
 	}
 	return nil
 }
 
-// observe adds took to a histogram. If ctx is not nil, the observation is an exemplar with the ids of its trace.
-func observe(ctx context.Context, to prometheus.Observer, took time.Duration) {
-	if ctx != nil {
+// observe adds took to a histogram. If s is not nil, the observation is an exemplar with the ids of s.
+func observe(s *span, to prometheus.Observer, took time.Duration) {
+	if s != nil {
 		if to, ok := to.(prometheus.ExemplarObserver); ok {
-			span := trace.SpanContextFromContext(ctx)
-			to.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String(), "span_id": span.SpanID().String()})
+			to.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": s.trace.String(), "span_id": s.id.String()})
 			return
 		}
 	}

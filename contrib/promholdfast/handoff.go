@@ -1,7 +1,6 @@
 package promholdfast
 
 import (
-	"context"
 	"maps"
 	"strconv"
 	"strings"
@@ -21,7 +20,7 @@ type queue struct {
 
 	holders [2]int64      // the numbers of the last two exclusive holders, the last one first; 0: none
 	freed   int64         // the number whose delete was reported last; 0: none
-	at      time.Duration // when that request began
+	freedAt time.Duration // when that request began
 	next    taken         // the last acquisition
 }
 
@@ -29,7 +28,7 @@ type queue struct {
 type taken struct {
 	number   int64
 	from, at time.Duration // the call, and its end
-	ctx      context.Context
+	span     *span
 }
 
 // mostIdle is how many queues without a use are kept, so that the next use of a lock finds its label.
@@ -84,7 +83,7 @@ func (q *queue) acquired(e *event) {
 	if e.exclusive && number != q.holders[0] {
 		q.holders = [2]int64{number, q.holders[0]}
 	}
-	q.next = taken{number: number, from: e.at - e.took, at: e.at, ctx: e.ctx}
+	q.next = taken{number: number, from: e.at - e.took, at: e.at, span: e.span}
 	q.handoff()
 }
 
@@ -95,16 +94,16 @@ func (c *Collector) deleted(path string, at time.Duration) {
 	if q == nil || number == 0 || number != q.holders[0] && number != q.holders[1] {
 		return
 	}
-	q.freed, q.at = number, at
+	q.freed, q.freedAt = number, at
 	q.handoff()
 }
 
 // handoff observes the time from the last release to the last acquisition, if one was the cause of the other.
 func (q *queue) handoff() {
-	if q.freed == 0 || q.next.number != q.freed+1 || q.at < q.next.from {
+	if q.freed == 0 || q.next.number != q.freed+1 || q.freedAt < q.next.from {
 		return
 	}
-	observe(q.next.ctx, q.lock.handoff, max(0, q.next.at-q.at))
+	observe(q.next.span, q.lock.handoff, max(0, q.next.at-q.freedAt))
 	q.freed, q.next = 0, taken{}
 }
 

@@ -26,7 +26,7 @@ func (c *Collector) Observer() *holdfast.Observer {
 			return nil
 		},
 		Acquired: func(ctx context.Context, e holdfast.Event) {
-			noted := event{kind: acquired, name: e.Path, hold: e.Hold, exclusive: exclusive(e.Op), took: e.Took, at: tick(), ctx: sampled(ctx)}
+			noted := event{kind: acquired, name: e.Path, hold: e.Hold, exclusive: exclusive(e.Op), took: e.Took, at: tick(), span: sampled(ctx)}
 			if e.Hold == nil {
 				noted.outcome = index(results, result(ctx, e.Err))
 			}
@@ -51,13 +51,13 @@ func (c *Collector) acquired(e *event) {
 	if e.hold == nil {
 		c.leave(q)
 		l.acquisitions[e.outcome].Inc()
-		observe(e.ctx, c.waits.WithLabelValues(l.label, results[e.outcome]), e.took)
+		observe(e.span, c.waits.WithLabelValues(l.label, results[e.outcome]), e.took)
 		return
 	}
 	l.holding++
-	c.current[e.hold] = tenure{q, e.ctx}
+	c.current[e.hold] = tenure{q, e.span}
 	l.acquired.Inc()
-	observe(e.ctx, l.waited, e.took)
+	observe(e.span, l.waited, e.took)
 	q.acquired(e)
 }
 
@@ -71,7 +71,7 @@ func (c *Collector) over(e *event) {
 	l.holding--
 	delete(c.current, e.hold)
 	c.leave(h.queue)
-	observe(h.ctx, l.hold, e.took)
+	observe(h.span, l.hold, e.took)
 }
 
 // result classifies the end of a call. A context can end with any cause, so ctx is asked and not err.

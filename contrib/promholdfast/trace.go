@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +25,7 @@ type clientMetrics struct {
 	times    *prometheus.HistogramVec // classic: an observation costs a third of one in a native histogram
 	state    *prometheus.Desc
 
-	operations map[string]*operationMetrics // changed by folding, see events
+	operations map[string]*operationMetrics // guarded by events.folding
 
 	mu       sync.Mutex
 	sessions map[sessionKey]string // their states; guarded by mu
@@ -82,7 +83,7 @@ func (c *Collector) Trace() *zk.Trace {
 		e := event{kind: requested, name: op, failed: err != nil, took: took}
 		switch {
 		case err != nil:
-			c.client.requests.WithLabelValues(op, requestResult(ctx, err)).Inc()
+			e.outcome = requestResult(ctx, err)
 		case op == "delete":
 			e.kind, e.name, e.at = deleted, path, tick()
 		}
@@ -99,9 +100,11 @@ func (m *clientMetrics) requestDone(op string, e *event) {
 		m.operations[op] = o
 	}
 	o.times.Observe(e.took.Seconds())
-	if !e.failed {
-		o.ok.Inc()
+	if e.failed {
+		m.requests.WithLabelValues(op, requestResults[e.outcome].label).Inc()
+		return
 	}
+	o.ok.Inc()
 }
 
 func (m *clientMetrics) collect(ch chan<- prometheus.Metric) {
@@ -122,6 +125,10 @@ var requestResults = []struct {
 	label string
 	err   error
 }{
+	canceled:     {"canceled", context.Canceled},
+	timeout:      {"timeout", context.DeadlineExceeded},
+	anotherError: {"error", nil},
+
 	{"no_node", zk.ErrNoNode},
 	{"node_exists", zk.ErrNodeExists},
 	{"bad_version", zk.ErrBadVersion},
@@ -133,22 +140,28 @@ var requestResults = []struct {
 	{"session_expired", zk.ErrSessionExpired},
 	{"client_closed", zk.ErrClosed},
 	{"auth_failed", zk.ErrAuthFailed},
-	{"canceled", context.Canceled},
-	{"timeout", context.DeadlineExceeded},
 }
 
-func requestResult(ctx context.Context, err error) string {
-	for _, r := range requestResults {
+// Indices of requestResults.
+const (
+	canceled = iota
+	timeout
+	anotherError
+)
+
+// requestResult returns the index of err in requestResults.
+func requestResult(ctx context.Context, err error) uint8 {
+	for i, r := range slices.Backward(requestResults) {
 		if errors.Is(err, r.err) {
-			return r.label
+			return uint8(i)
 		}
 	}
 	// The error of a call whose context has ended is the context's cause, which can be anything.
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return "timeout"
+		return timeout
 	case ctx.Err() != nil:
-		return "canceled"
+		return canceled
 	}
-	return "error"
+	return anotherError
 }
