@@ -58,8 +58,8 @@ func TestWaitIsShownInPlace(t *testing.T) {
 	c := startConsole(t, "HOLDFAST_SERVER="+url, "TERM=xterm")
 	c.resize(150)
 	c.enter(`holdfast run job -- echo mi""ne; echo "rc=$?"`)
-	c.expect(`\nholdfast: waiting for job: held by \S+ \("a long reason"\) for \d+s, position 1 of 1`)
-	c.expect(`^\r\x1b\[Kholdfast: waiting for job: held by \S+ \("a long reason"\) for \d+s, position 1 of 1`)
+	c.expect(`\nholdfast: waiting for job: held by \S+ \("a long reason"\) for ≤?\d+s, position 1 of 1`)
+	c.expect(`^\r\x1b\[Kholdfast: waiting for job: held by \S+ \("a long reason"\) for ≤?\d+s, position 1 of 1`)
 	// A narrower terminal.
 	c.resize(40)
 	c.expect(`\r\x1b\[Kholdfast: waiting for job: held by [^\r\n]{0,8}…`)

@@ -13,8 +13,8 @@ func TestLsWatchOnATerminal(t *testing.T) {
 	c.expect("\x1b\\[\\?7l\x1b\\[2J\x1b\\[H\x1b\\[1mNAME\x1b\\[0m")
 	c.expect("\x1b\\[\\?7h") // a row is cut, not wrapped
 	c.expect("\x1b\\[H\x1b\\[1mNAME\x1b\\[0m[^\x1b]*(\x1b\\[[^\x1b]*)*db/migrate  \x1b\\[33mheld\x1b\\[0m ")
-	c.expect(" [1-9][0-9]*s +0 ")
-	c.expect(" [1-9][0-9]+s +0 ") // the time goes on
+	c.expect(" ≤?[1-9][0-9]*s +0 ")
+	c.expect(" ≤?[1-9][0-9]+s +0 ") // the time goes on
 	c.keys(ctrlC)
 	c.expect("rc=0")
 	// A table that is longer than the screen is cut.
