@@ -157,10 +157,12 @@ func TestNeverTwoLeaders(t *testing.T) {
 
 // A leader that steps down hands over within a retry period, and one whose process dies within a lease.
 func TestHandover(t *testing.T) {
+	// client-go tries again after 1 to 2.2 times the period of 2 s, at random.
+	const again = 4400*time.Millisecond + time.Millisecond
 	for _, tc := range []struct {
 		release bool
 		within  time.Duration
-	}{{true, 3 * time.Second}, {false, 20 * time.Second}} {
+	}{{true, again}, {false, 15*time.Second + again}} {
 		t.Run(fmt.Sprint("release ", tc.release), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.NewServer()
