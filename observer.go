@@ -71,7 +71,7 @@ var origin = time.Now()
 // tick reads the monotonic clock. time.Now takes longer, because it also reads the wall clock.
 func tick() time.Duration { return time.Since(origin) }
 
-// event makes an event. h is nil if the attempt failed. at is the time of the event.
+// event makes an event. h is nil if the lock is not acquired. at is the time of the event.
 //
 //go:noinline
 func (s *observation) event(h *Hold, err error, at time.Duration) Event {

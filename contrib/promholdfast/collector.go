@@ -31,7 +31,7 @@ import (
 //
 // Every metric of a lock has the label lock. Its value is one of the templates given to New, or "other". So the
 // number of series does not depend on the names of locks. Memory beyond that is proportional to the locks that
-// are held or waited for at the same time, plus at most 256 idle ones, and two batches of events (128 KiB). An event
+// are held or waited for at the same time, plus at most 256 idle ones, and two batches of events (112 KiB). An event
 // keeps its Hold in memory for a second at most.
 type Collector struct {
 	names  names

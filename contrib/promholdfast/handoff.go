@@ -69,7 +69,7 @@ func exclusive(op string) bool {
 	return false
 }
 
-// acquired notes an acquisition.
+// acquired folds an acquisition.
 func (q *queue) acquired(e *event) {
 	dir, number := place(e.hold.Path())
 	switch {
@@ -87,7 +87,7 @@ func (q *queue) acquired(e *event) {
 	q.handoff()
 }
 
-// deleted notes that the node at path was deleted, by a request that began at the given time.
+// deleted folds that the node at path was deleted, by a request that began at the given time.
 func (c *Collector) deleted(path string, at time.Duration) {
 	dir, number := place(path)
 	q := c.queues[dir]
