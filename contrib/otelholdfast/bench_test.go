@@ -6,6 +6,8 @@ import (
 	"time"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"holdfast"
 	"holdfast/zk"
@@ -15,48 +17,77 @@ import (
 // BenchmarkOverhead measures what traces add to lock and unlock, on a server in memory: traces that are not
 // sampled, traces of which one in ten is sampled, and sampled ones. Nobody exports them. Two clients of one server,
 // one without hooks and one with them, run in turns, so whatever else the machine does meets both. The program's own
-// span is around both. It reports the median of the pairs and their quartiles, in percent of the time without
-// hooks. For a figure worth keeping:
+// span is around both. "bare spans" is what sampled traces cost at least: as many spans, but with nothing in them,
+// and without hooks. It reports the median of the pairs and their quartiles, in percent of the time without hooks. For
+// a figure worth keeping:
 //
 //	go test -run '^$' -bench Overhead -benchtime 20000x -count 10
 func BenchmarkOverhead(b *testing.B) {
 	for _, bb := range []struct {
 		name    string
 		sampler sdk.Sampler
+		bare    bool
 	}{
-		{"unsampled", sdk.NeverSample()}, {"one in ten", sdk.TraceIDRatioBased(0.1)}, {"sampled", sdk.AlwaysSample()},
+		{"unsampled", sdk.NeverSample(), false}, {"one in ten", sdk.TraceIDRatioBased(0.1), false},
+		{"sampled", sdk.AlwaysSample(), false}, {"bare spans", sdk.AlwaysSample(), true},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			srv := zktest.NewServer()
 			defer srv.Close()
 			// The parent's decision is that of all below it, as in the default of the SDK.
 			provider := sdk.NewTracerProvider(sdk.WithSampler(sdk.ParentBased(bb.sampler)))
-			traces := New(WithTracerProvider(provider))
 			program := provider.Tracer("program")
-			cycle := func(path string, trace *zk.Trace, opts ...holdfast.Option) func() {
-				cfg := srv.Config()
-				cfg.Trace = trace
-				c, err := zk.Dial(b.Context(), cfg)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.Cleanup(func() { c.Close() })
-				m := holdfast.NewMutex(c, path, opts...)
-				return func() {
-					ctx, span := program.Start(b.Context(), "caller")
-					defer span.End()
-					h, err := m.Lock(ctx)
-					if err == nil {
-						err = h.Unlock()
-					}
-					if err != nil {
-						b.Fatal(err)
-					}
-				}
+			traces, spans := New(WithTracerProvider(provider)), 0
+			if bb.bare {
+				traces, spans = nil, spansOfCycle(b, srv)
+				defer func() { b.ReportMetric(float64(spans), "spans") }()
 			}
-			pairs(b, cycle("/jobs/a", nil), cycle("/jobs/b", traces.Trace(), holdfast.WithObserver(traces.Observer())))
+			pairs(b, cycle(b, srv, program, "/jobs/a", nil, 0), cycle(b, srv, program, "/jobs/b", traces, spans))
 		})
 	}
+}
+
+// cycle returns a function that locks and unlocks, below a span of program. With traces, they report to it. It also
+// makes a number of spans with nothing in them.
+func cycle(b *testing.B, srv *zktest.Server, program trace.Tracer, path string, traces *Tracer, spans int) func() {
+	cfg := srv.Config()
+	var opts []holdfast.Option
+	if traces != nil {
+		cfg.Trace = traces.Trace()
+		opts = append(opts, holdfast.WithObserver(traces.Observer()))
+	}
+	c, err := zk.Dial(b.Context(), cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	m := holdfast.NewMutex(c, path, opts...)
+	return func() {
+		ctx, span := program.Start(b.Context(), "caller")
+		defer span.End()
+		for range spans {
+			_, s := program.Start(ctx, "bare")
+			s.End()
+		}
+		h, err := m.Lock(ctx)
+		if err == nil {
+			err = h.Unlock()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// spansOfCycle returns how many spans the hooks make in one cycle.
+func spansOfCycle(b *testing.B, srv *zktest.Server) int {
+	recorder := tracetest.NewSpanRecorder()
+	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder))
+	f := cycle(b, srv, provider.Tracer("program"), "/jobs/c", New(WithTracerProvider(provider)), 0)
+	f() // also makes the directories
+	before := len(recorder.Ended())
+	f()
+	return len(recorder.Ended()) - before - 1
 }
 
 // pairs runs each function b.N times, in turns of some hundred calls, and reports how much longer with takes.
