@@ -29,7 +29,7 @@ import (
 	"holdfast/zk"
 )
 
-var uiTabs = flag.Int("ui-tabs", loadTabs, "open tabs of -ui-load; 0 shows what following the locks costs the servers, without a page that competes for the processors")
+var uiTabs = flag.Int("ui-tabs", loadTabs, "open tabs of -ui-load; 0 shows what following the locks costs without them")
 var uiLoad = flag.Duration("ui-load", 0, "how long each part of the load on the page takes, such as 30s; 0 leaves the test out")
 
 const (
@@ -68,11 +68,14 @@ func TestUIUnderLoad(t *testing.T) {
 
 	withPage := func() (load, own float64) {
 		p := w.openPage()
-		defer p.close()
 		tabs := p.open(*uiTabs)
 		load, own = w.measure(p.pid)
 		now, peak := memory(t, p.pid)
 		measured(t, "holdfast ui: %.2f processors, %.0f MiB (at most %.0f); pages %s; reading all locks took %v", own, now, peak, percentiles(tabs.close()), p.read.Round(10*time.Millisecond))
+		p.close()
+		if text, _ := os.ReadFile(p.log); len(text) > 0 {
+			t.Logf("the page says:\n%s", text)
+		}
 		return load, own
 	}
 	withoutPage := func() float64 {
