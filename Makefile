@@ -1,6 +1,6 @@
 # The tests are in test.sh, which needs no make.
-.PHONY: check release quick test prove bench chaos
-check release quick test prove:
+.PHONY: check release quick test contrib prove bench chaos
+check release quick test contrib prove:
 	sh test.sh $@
 
 # The files of a release, in dist: docs/contributing/release.md.
@@ -9,15 +9,6 @@ dist:
 	@test -n '$(VERSION)' || { echo 'give a version: make dist VERSION=v0.1.0' >&2; exit 2; }
 	rm -rf dist
 	cd packaging && go run . -version '$(VERSION)' -url '$(URL)' -out ../dist
-
-# The pages of the documents, in site, with pictures that the tests make: docs/contributing/site.md.
-.PHONY: site
-site:
-	@test -n '$(VERSION)' || { echo 'give a version: make site VERSION=v0.1.0' >&2; exit 2; }
-	rm -rf site bin/pictures
-	mkdir -p bin/pictures
-	cd interop && CI=true go test -count=1 -run='^TestUIInABrowser$$' -ui-pictures='$(CURDIR)/bin/pictures'
-	cd packaging/site && sh top.sh '$(CURDIR)/bin/pictures/top.txt' && go run . -out ../../site -version '$(VERSION)' -source '$(SOURCE)' -pictures ../../bin/pictures
 
 # The table of docs/explanation/benchmarks.md and its plots: six rounds of everything, up to
 # 25 minutes. BENCH='Table$$/^(1|8)-' measures some rows and prints them;

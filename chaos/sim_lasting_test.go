@@ -37,7 +37,7 @@ func TestSimulationOfDetached(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long: go test without -short runs it")
 	}
-	simulateLasting(t, detachedOnes, "claims", "detached", "unlocked", "gave up")
+	simulateLasting(t, detachedOnes, "claims", "detached", "expiring", "unlocked", "gave up")
 }
 
 // TestSimulationOfTurns runs worlds in which the holders of a lock take turns, of keys and of periods.
@@ -219,12 +219,25 @@ func (g *lasting) detached(ctx context.Context, c *client, rng *rand.Rand) {
 	g.figures["detached"]++
 	o.Claim = 1_000_000 + g.figures["detached"] // apart from those of the log
 	g.mu.Unlock()
-	got, err := holdfast.NewDetached(c.zk.Load(), lastingPath, 0).Lock(ctx)
-	g.tell("client %d: detached: %+v, %v", c.number, got, err)
+	var expires time.Duration
+	if g.seed%2 == 1 && rng.IntN(3) > 0 { // often sooner than the answers of a slow connection come
+		expires = max(time.Duration(rng.ExpFloat64()*float64(g.timeout)/4), 10*time.Millisecond)
+	}
+	got, err := holdfast.NewDetached(c.zk.Load(), lastingPath, expires).Lock(ctx)
+	g.tell("client %d: detached for %v: %+v, %v", c.number, expires, got, err)
 	o.Return = g.log.Now()
 	switch {
 	case err == nil:
 		o.Outcome, o.Token, o.Node = chaos.OK, got.Token, got.Path
+		if expires > 0 {
+			g.did("expiring")
+			if left := time.Until(got.Expires); left <= 0 {
+				g.found("detached", lastingPath, "Lock returns a lock for %v with %v left", expires, left)
+			}
+			end := o
+			end.Kind, end.Call, end.Return = chaos.Lose, got.Expires.Sub(g.began), chaos.Never
+			g.log.Add(end)
+		}
 	case errors.Is(err, holdfast.ErrUncertain):
 		m := idInError.FindStringSubmatch(err.Error())
 		if m == nil {
@@ -243,12 +256,14 @@ func (g *lasting) detached(ctx context.Context, c *client, rng *rand.Rand) {
 		return
 	}
 	(&worker{}).sleep(ctx, time.Duration(rng.ExpFloat64()*float64(50*time.Millisecond)))
-	g.release(c, o, got.ID)
+	g.release(c, o, got)
 }
 
 // release unlocks a detached lock until that is acknowledged. If it is not known whether the lock is held, its last
 // transaction may still arrive, until its session is over.
-func (g *lasting) release(c *client, o chaos.Op, id string) {
+func (g *lasting) release(c *client, o chaos.Op, of holdfast.Claim) {
+	id := of.ID
+	expired := func() bool { return !of.Expires.IsZero() && !time.Now().Before(of.Expires) }
 	sure := o.Outcome == chaos.OK
 	o.Kind, o.Call = chaos.Release, g.log.Now()
 	for doubt, until := false, time.Now().Add(3*g.timeout); ; {
@@ -263,6 +278,8 @@ func (g *lasting) release(c *client, o chaos.Op, id string) {
 				o.Outcome, o.Return = chaos.OK, g.log.Now()
 				g.log.Add(o)
 			}
+			return
+		case errors.Is(err, holdfast.ErrNotHeld) && expired():
 			return
 		case errors.Is(err, holdfast.ErrNotHeld) && sure:
 			g.found("detached", lastingPath, "its owner is told that nobody has it: %v", err)

@@ -116,7 +116,7 @@ func mutexes(w *world, path string) lockSpec {
 					idle = 0
 				}
 				opts = append(opts, holdfast.WithKeep(idle))
-				m := holdfast.NewMutex(c, path, opts...)
+				m := holdfast.NewMutex(c, path, w.options(opts...)...)
 				op := chaos.Op{Lock: path, Type: chaos.Mutex, Handoff: n, Keep: idle}
 				ls = append(ls, locker{parts: []chaos.Op{op}, lock: m.Lock, try: m.TryLock, inner: m.Lock, innerOp: op, counted: counted})
 			}
@@ -144,7 +144,7 @@ func named(w *world, path string) lockSpec {
 	spec.of = func(c *zk.Client) []locker {
 		var ls []locker
 		for i, name := range names {
-			m := holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutNamed(name)), holdfast.WithLocalHandoff(handoffs), holdfast.WithKeep(w.idle()))
+			m := holdfast.NewMutex(c, path, w.options(holdfast.WithLayout(holdfast.LayoutNamed(name)), holdfast.WithLocalHandoff(handoffs), holdfast.WithKeep(w.idle()))...)
 			op := chaos.Op{Lock: spec.ids[i].id, Type: chaos.Mutex, Handoff: handoffs, Keep: w.idle()}
 			ls = append(ls, locker{parts: []chaos.Op{op}, lock: m.Lock, try: m.TryLock})
 		}
@@ -167,7 +167,7 @@ func readWrites(w *world, path string) lockSpec {
 			if reentrant {
 				opts = append(opts, holdfast.Reentrant())
 			}
-			m := holdfast.NewRWMutex(c, path, opts...)
+			m := holdfast.NewRWMutex(c, path, w.options(opts...)...)
 			read := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: true}
 			write := chaos.Op{Lock: path, Type: chaos.ReadWrite, Handoff: handoffs, Keep: w.idle()}
 			reader := locker{parts: []chaos.Op{read}, lock: m.RLock, try: m.TryRLock}
@@ -179,7 +179,7 @@ func readWrites(w *world, path string) lockSpec {
 				reader, reader,
 			}
 			if mixed {
-				x := holdfast.NewMutex(c, path)
+				x := holdfast.NewMutex(c, path, w.options()...)
 				alone := chaos.Op{Lock: path, Type: chaos.ReadWrite}
 				ls = append(ls, locker{parts: []chaos.Op{alone}, lock: x.Lock, try: x.TryLock, counted: counted})
 			}
@@ -202,7 +202,7 @@ func semaphores(w *world, path string) lockSpec {
 	}
 	spec.of = func(c *zk.Client) []locker {
 		var ls []locker
-		s := holdfast.NewSemaphore(c, path, claimed, holdfast.WithLayout(layout))
+		s := holdfast.NewSemaphore(c, path, claimed, w.options(holdfast.WithLayout(layout))...)
 		for n := 1; n <= 2; n++ {
 			ls = append(ls, locker{
 				parts: []chaos.Op{{Lock: path, Type: chaos.Semaphore, Limit: limit, Permits: n}}, semaphore: s,
@@ -224,13 +224,13 @@ func multis(w *world, path string) lockSpec {
 	case 0:
 		spec.counted = countersRoot + path[len(locksRoot):]
 		spec.of = func(c *zk.Client) []locker {
-			a, b := holdfast.NewMutex(c, one), holdfast.NewMutex(c, two)
+			a, b := holdfast.NewMutex(c, one, w.options()...), holdfast.NewMutex(c, two, w.options()...)
 			return together(spec.counted, a, chaos.Op{Lock: one, Type: chaos.Mutex}, b, chaos.Op{Lock: two, Type: chaos.Mutex})
 		}
 	case 1:
 		spec.dirs = []string{one, two + "/locks", two + "/leases"}
 		spec.of = func(c *zk.Client) []locker {
-			a, b := holdfast.NewRWMutex(c, one), holdfast.NewSemaphore(c, two, 2)
+			a, b := holdfast.NewRWMutex(c, one, w.options()...), holdfast.NewSemaphore(c, two, 2, w.options()...)
 			ls := together("", a.RLocker(), chaos.Op{Lock: one, Type: chaos.ReadWrite, Shared: true},
 				b.Locker(), chaos.Op{Lock: two, Type: chaos.Semaphore, Limit: 2})
 			return append(ls, locker{parts: []chaos.Op{{Lock: one, Type: chaos.ReadWrite}}, lock: a.Lock, try: a.TryLock})
@@ -239,7 +239,7 @@ func multis(w *world, path string) lockSpec {
 		node := two + nodeLock
 		spec.ids[1] = lockID{node, node}
 		spec.of = func(c *zk.Client) []locker {
-			a, b := holdfast.NewRWMutex(c, one), holdfast.NewNodeLock(c, node)
+			a, b := holdfast.NewRWMutex(c, one, w.options()...), holdfast.NewNodeLock(c, node, w.options()...)
 			return together("", a, chaos.Op{Lock: one, Type: chaos.ReadWrite}, b, chaos.Op{Lock: node, Type: chaos.Mutex})
 		}
 	}
@@ -266,7 +266,7 @@ func strangers(w *world, path string) lockSpec {
 		clashes: true,
 		of: func(c *zk.Client) []locker {
 			m, k := holdfast.NewMutex(c, path), holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutKazoo))
-			s := holdfast.NewSemaphore(c, path, 16) // more than any worker wants: like readers
+			s := holdfast.NewSemaphore(c, path, 16, w.options()...) // more than any worker wants: like readers
 			writer := chaos.Op{Lock: path, Type: chaos.ReadWrite}
 			reader := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: true}
 			return []locker{
@@ -280,12 +280,22 @@ func strangers(w *world, path string) lockSpec {
 
 const nodeLock = "/node" // ends the path of a NodeLock
 
-func nodes(_ *world, path string) lockSpec {
+func nodes(w *world, path string) lockSpec {
 	lock := path + nodeLock
 	return lockSpec{ids: []lockID{{lock, lock}}, dirs: []string{path}, path: lock, layout: holdfast.LayoutCurator, prompt: true,
 		of: func(c *zk.Client) []locker {
-			n := holdfast.NewNodeLock(c, lock)
-			return []locker{{parts: []chaos.Op{{Lock: lock, Type: chaos.Mutex}}, lock: n.Lock, try: n.TryLock}}
+			op := chaos.Op{Lock: lock, Type: chaos.Mutex}
+			l := locker{parts: []chaos.Op{op}}
+			opts := w.options()
+			if w.seed%4 < 2 {
+				opts = append(opts, holdfast.Reentrant())
+			}
+			n := holdfast.NewNodeLock(c, lock, opts...)
+			l.lock, l.try = n.Lock, n.TryLock
+			if w.seed%4 < 2 {
+				l.inner, l.innerOp = n.Lock, op
+			}
+			return []locker{l}
 		}}
 }
 
@@ -297,7 +307,7 @@ func elections(w *world, path string) lockSpec {
 	lasting := counted == ""
 	return lockSpec{ids: []lockID{{path, path}}, dirs: []string{path}, counted: counted, path: path, layout: layout, prompt: true, lasting: lasting,
 		of: func(c *zk.Client) []locker {
-			e := holdfast.NewElection(c, path, holdfast.WithLayout(layout))
+			e := holdfast.NewElection(c, path, w.options(holdfast.WithLayout(layout))...)
 			value := new(string)
 			campaign := func(ctx context.Context) (*holdfast.Hold, error) { return e.Campaign(ctx, []byte(*value)) }
 			return []locker{{parts: []chaos.Op{{Lock: path, Type: chaos.Election}}, lock: campaign, election: e, value: value, counted: counted}}

@@ -97,7 +97,7 @@ func slotSpec(w *world, path string) lockSpec {
 	}
 	spec.of = func(c *zk.Client) []locker {
 		var ls []locker
-		s := holdfast.NewSlots(c, path, claimed)
+		s := holdfast.NewSlots(c, path, claimed, w.options()...)
 		for _, wish := range []int{-1, -1, 1, n - 1} {
 			noted := func(h *holdfast.Hold, err error) (*holdfast.Hold, error) {
 				if err == nil && wish >= 0 {

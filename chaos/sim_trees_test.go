@@ -8,7 +8,7 @@ import (
 
 // trees returns the paths of a tree. To the oracles, every path is a read-write lock: a holder is the writer
 // of its path, and a reader of those above it.
-func trees(_ *world, path string) lockSpec {
+func trees(w *world, path string) lockSpec {
 	node := map[string]string{"": path + "/%2F", "a": path + "/%2Fa", "a/b": path + "/%2Fa%2Fb", "a/c": path + "/%2Fa%2Fc"}
 	spec := lockSpec{path: node[""], layout: holdfast.LayoutCurator}
 	for _, p := range []string{"", "a", "a/b", "a/c"} {
@@ -16,7 +16,7 @@ func trees(_ *world, path string) lockSpec {
 		spec.dirs = append(spec.dirs, node[p])
 	}
 	spec.of = func(c *zk.Client) []locker {
-		t := holdfast.NewTree(c, path)
+		t := holdfast.NewTree(c, path, w.options()...)
 		var ls []locker
 		for _, p := range []string{"", "a", "a/b", "a/c"} {
 			of := t.Path(p)

@@ -50,6 +50,7 @@ type world struct {
 	onces   map[string]int // what its workers did, see startOnces
 
 	sharding *sharding // nil if there is none
+	audit    *audit    // of what observers are told
 
 	draining atomic.Bool // no new attempts, and no worker gives up
 	calm     bool        // no network, server or client fails
@@ -90,6 +91,7 @@ type result struct {
 	Judged     int // claims of slots that are judged by their numbers
 	Lossy      int // frames that were lost and sent again
 	Behind     int // connections that servers refused because they were behind
+	Observed   int // Holds that observers were told of
 	Shards     sharded
 	Faults     tally
 	Onces      map[string]int
@@ -119,7 +121,7 @@ func simulate(t *testing.T, seed uint64, o options) result {
 		w = newWorld(seed, o)
 		w.run(o)
 	})
-	r := result{Seed: seed, Virtual: w.virtual, Commits: w.commits, Faults: w.faults, Onces: w.onces, ops: w.log.Ops(), trace: w.trace, Violations: w.wrong}
+	r := result{Seed: seed, Virtual: w.virtual, Commits: w.commits, Faults: w.faults, Onces: w.onces, Observed: w.audit.told["held"], ops: w.log.Ops(), trace: w.trace, Violations: w.wrong}
 	for _, ln := range w.net.lines {
 		r.Lossy += ln.lostFrames
 		r.Behind += ln.refused
@@ -185,6 +187,7 @@ func newWorld(seed uint64, o options) *world {
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), began: time.Now(),
 		counters: make(map[string]*counted), skew: o.Skew, kind: o.Locks,
 	}
+	w.audit = newAudit(w)
 	w.tick = []time.Duration{200, 500, 1000}[w.rng.IntN(3)] * time.Millisecond
 	w.timeout = w.tick * time.Duration(8+w.rng.IntN(8))
 	w.lasts = 8*time.Second + time.Duration(w.rng.Int64N(int64(12*time.Second)))
@@ -395,7 +398,7 @@ func (w *world) run(o options) {
 	for _, s := range spectators {
 		s.close(w)
 	}
-	for _, check := range checks {
+	for _, check := range append(checks, w.audit.check) {
 		check()
 	}
 	visited()

@@ -318,6 +318,7 @@ func (sum *summary) add(r result) bool {
 	all.Judged += r.Judged
 	all.Lossy += r.Lossy
 	all.Behind += r.Behind
+	all.Observed += r.Observed
 	all.Shards.add(r.Shards)
 	all.Faults.add(r.Faults)
 	for what, n := range r.Onces {
@@ -355,9 +356,9 @@ func report(t *testing.T, r result, trace string) {
 func (sum *summary) String() string {
 	r := &sum.Results
 	return fmt.Sprintf("%d seeds, %.1f virtual hours in %v by %d processes; %d attempts, %d claims, of which %d lost, %d handed on in memory and %d checked for their turn; "+
-		"%d commits; %d operations checked by Porcupine in %d pieces, %d undecided; %d frames lost and sent again, %d connections refused by servers that were behind; faults with an effect:%v",
+		"%d commits; %d operations checked by Porcupine in %d pieces, %d undecided; %d frames lost and sent again, %d connections refused by servers that were behind; %d holds reported to observers; faults with an effect:%v",
 		sum.Seeds, r.Virtual.Hours(), sum.took.Round(time.Second), sum.processes, r.Attempts, r.Claims, r.Lost, r.Handed, r.Queued,
-		r.Commits, r.Operations, r.Pieces, r.Undecided, r.Lossy, r.Behind, r.Faults)
+		r.Commits, r.Operations, r.Pieces, r.Undecided, r.Lossy, r.Behind, r.Observed, r.Faults)
 }
 
 // mustBeWorthIt fails a run that did not exercise what it claims to have survived.
@@ -380,6 +381,9 @@ func (sum *summary) mustBeWorthIt(t *testing.T) {
 	}
 	if r.Handed < n/2 {
 		t.Errorf("%d of %d claims with %d seeds were handed on in memory: too few to tell anything", r.Handed, r.Claims, n)
+	}
+	if r.Observed < r.Claims/4 {
+		t.Errorf("%d holds reported to observers, of %d claims: too few to tell anything", r.Observed, r.Claims)
 	}
 	if r.Lossy < n || r.Behind < n/25 {
 		t.Errorf("%d frames lost, %d connections refused by servers that were behind, with %d seeds: too few to tell anything", r.Lossy, r.Behind, n)

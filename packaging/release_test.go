@@ -172,27 +172,6 @@ func TestReleaseIsTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestSiteHasPictures makes the site as docs/contributing/site.md says.
-func TestSiteHasPictures(t *testing.T) {
-	m := getRelease(t)
-	if !*allTargets {
-		t.Skip("needs -all")
-	}
-	need(t, "tmux")
-	if _, err := output(exec.Command("make", "-C", m.clone, "site", "VERSION="+m.version)); err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(m.clone, "site", "pictures.html"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"db/migrate", "pictures/overview-light.png", "pictures/overview-dark.png"} {
-		if !strings.Contains(string(page), want) {
-			t.Errorf("the page of the pictures has no %s", want)
-		}
-	}
-}
-
 func moduleCache(t *testing.T) string {
 	t.Helper()
 	dir, err := output(exec.Command("go", "env", "GOMODCACHE"))

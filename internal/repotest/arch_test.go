@@ -59,6 +59,9 @@ var arrows = map[string]part{
 	"internal/balance": {
 		reason: "who should own a shard follows from the workers and the present owners: this package knows no client and no lock",
 	},
+	"internal/repotest/runtests": {
+		reason: "it runs go test, and nothing of the product: it must work while the product does not",
+	},
 	"internal/queue/names": {
 		reason: "whom a contender waits for follows from names alone: this package knows no client and no lock",
 	},
