@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -101,6 +100,7 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte) (*Hold
 // candidate returns the lock of a candidate with value.
 func (e *Election) candidate(value []byte) lock {
 	q := e.lock
+	q.term = true
 	if q.Grammar.Mutex.Unique() {
 		q.value = append([]byte{}, value...)
 	} else {
@@ -109,20 +109,20 @@ func (e *Election) candidate(value []byte) lock {
 	return q
 }
 
-// Proclaim changes the leader's value without a new term. h is from Campaign. The error is ErrLost or
-// ErrNotHeld if its term is over; then nothing was changed. Proclaim takes two round trips. When ctx ends,
-// the value may have changed all the same.
+// Proclaim changes the leader's value without a new term. h is from Campaign. If it is not a Hold of this election,
+// the error is zk.ErrBadArguments. The error is ErrLost or ErrNotHeld if its term is over. Then nothing was changed.
+// Proclaim takes two round trips. When ctx ends, the value may have changed all the same.
 func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
-	if err := e.lock.valid(); err != nil {
-		return h.fail("proclaim", err)
+	err := e.lock.valid()
+	if err == nil {
+		err = h.meets(demand{by: "Proclaim", one: true, term: &e.lock})
 	}
-	t := h.tenures[0]
-	if t.lock.Client != e.lock.Client || t.lock.Path != e.lock.Path {
-		return h.fail("proclaim", fmt.Errorf("%w: the Hold is not of the election %s", ErrNotHeld, e.lock.Path))
+	if err == nil {
+		t := h.tenures[0]
+		err = t.replace(ctx, h, func(present []byte) ([]byte, error) { return t.lock.withCandidate(present, value) })
 	}
-	err := t.replace(ctx, h, func(present []byte) ([]byte, error) { return t.lock.withCandidate(present, value) })
 	if err != nil {
-		return h.fail("proclaim", err)
+		return &Error{Op: "proclaim", Path: e.lock.Path, Err: err}
 	}
 	return nil
 }

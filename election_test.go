@@ -249,7 +249,7 @@ func TestProclaimOfALostTermChangesNothing(t *testing.T) {
 		_, err := e.Leader(t.Context())
 		wantErr(t, err, holdfast.ErrNoLeader)
 		m := lock(t, holdfast.NewMutex(client(t, srv), lockPath+"/other"))
-		wantErr(t, e.Proclaim(t.Context(), m, nil), holdfast.ErrNotHeld)
+		wantErr(t, e.Proclaim(t.Context(), m, nil), zk.ErrBadArguments)
 		unlock(t, m)
 	})
 }

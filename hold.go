@@ -128,6 +128,54 @@ func FromContext(ctx context.Context) (h *Hold, ok bool) {
 
 func (h *Hold) first() *queue.Place { return h.tenures[0].places[0] }
 
+// A demand is what a function needs of a Hold that it is given. The lock must have one holder at a time, and a node
+// that goes with its Hold.
+type demand struct {
+	by     string     // the function, as the subject of a sentence
+	client *zk.Client // of the lock; nil: any
+	one    bool       // one lock, and a Hold that nobody shares (see Reentrant)
+	queued bool       // locks with a queue
+	term   *lock      // of the Election that the Hold must be a term of; nil: none
+}
+
+// meets returns nil if h is what d demands and still lasts. Otherwise the error is zk.ErrBadArguments and says what to
+// give, or ErrLost or ErrNotHeld. Every function that takes a Hold, and does not only use it, begins with meets.
+func (h *Hold) meets(d demand) error {
+	if wrong := h.unfit(d); wrong != "" {
+		return fmt.Errorf("%w: %s", zk.ErrBadArguments, wrong)
+	}
+	return h.over()
+}
+
+// unfit says why h is not what d demands, and what to give. It returns "" if h is.
+func (h *Hold) unfit(d demand) string {
+	switch {
+	case h == nil || len(h.tenures) == 0:
+		return d.by + " needs a Hold: give the one that Lock has returned"
+	case d.one && len(h.tenures) > 1:
+		return fmt.Sprintf("%s needs a Hold of one lock, and this one is of %d: lock one of them alone", d.by, len(h.tenures))
+	}
+	for _, t := range h.tenures {
+		l := t.lock
+		switch {
+		case d.term != nil && (!l.term || l.Client != d.term.Client || l.Path != d.term.Path || l.Grammar.Queue != d.term.Grammar.Queue):
+			return fmt.Sprintf("%s needs a Hold of the election %s: give the one that Campaign has returned", d.by, d.term.Path)
+		case l.Kind == queue.Semaphore || l.Kind == queue.Slots || t.places[0].Shared:
+			return fmt.Sprintf("%s needs a lock that one caller at a time can hold, and %s is held as %s: give a Hold of a Mutex or of a writer",
+				d.by, l.Path, t.shareOf())
+		case d.queued && l.Kind != queue.Lock:
+			return fmt.Sprintf("%s needs a lock with a queue, and %s has none: give a Hold of a Mutex or of a writer", d.by, l.Path)
+		case l.handoffs > 0 || l.keep > 0:
+			return fmt.Sprintf("%s needs a lock whose holders have nodes of their own: make the lock without WithLocalHandoff and WithKeep", d.by)
+		case d.client != nil && l.Client != d.client:
+			return fmt.Sprintf("%s needs a Hold of the same client, and %s is locked with another one: make both with one client", d.by, l.Path)
+		case d.one && t.isShared():
+			return fmt.Sprintf("%s needs a Hold that is alone, and another Hold has joined the lock %s (see Reentrant): unlock the others first", d.by, l.Path)
+		}
+	}
+	return ""
+}
+
 // Commit executes ops as one transaction that succeeds only while the lock is held: it begins with
 // checks that our nodes exist. That is exact and needs no clock, so use it for data that are kept in
 // ZooKeeper itself. The results are those of ops. Commit uses the session that holds the lock.

@@ -51,10 +51,11 @@ func (h *Hold) during(ctx context.Context, f func(context.Context) error) error 
 type lock struct {
 	*queue.Queue
 	options
+	term bool // its Holds are terms of an Election
 }
 
 func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
-	return lock{&queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, o}
+	return lock{Queue: &queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, options: o}
 }
 
 // valid returns why no call on the lock can succeed, or nil: its path, or an option.

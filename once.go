@@ -356,10 +356,10 @@ func (j *job) begin(ctx context.Context, h *Hold, seen record, m *mark) error {
 	if !j.options.once.atMostOnce {
 		return errors.Join(h.over(), context.Cause(ctx))
 	}
-	ops := []zk.Op{j.bump(zk.AnyVersion), j.put(j.begun(), seen.begun != nil, m)}
+	ops := []zk.Op{j.bump(zk.AnyVersion), j.put(j.begun(), seen.begun, m)}
 	undo := []zk.Op{j.bump(zk.AnyVersion), zk.DeleteOp(j.begun(), zk.AnyVersion)}
 	if seen.begun != nil { // of an earlier period: it may count for callers with a longer one
-		undo[1] = j.put(j.begun(), true, seen.begun)
+		undo[1] = zk.SetOp(j.begun(), seen.begun.encode(), zk.AnyVersion)
 	}
 	err := j.write(ctx, h, j.begun(), m.Token, ops, undo)
 	if err == nil {
@@ -410,7 +410,7 @@ func (j *job) work(ctx context.Context, h *Hold) ([]byte, error) {
 // finish records the end of a run. In the same transaction, it removes old marks of other keys.
 func (j *job) finish(ctx context.Context, h *Hold, seen record, m *mark) error {
 	for prune := j.options.once.forgetAfter > 0; ; prune = false {
-		ops := []zk.Op{j.bump(zk.AnyVersion), j.put(j.done(), seen.done != nil, m)}
+		ops := []zk.Op{j.bump(zk.AnyVersion), j.put(j.done(), seen.done, m)}
 		if j.options.once.atMostOnce {
 			ops = append(ops, zk.DeleteOp(j.begun(), zk.AnyVersion))
 		}

@@ -65,8 +65,15 @@ func (h *Hold) Reserve(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Unreserve removes the reservations of the locks of h, whoever made them. It is no error if there are none.
+// reserves is what Reserve and Unreserve need of the Hold.
+var reserves = demand{by: "a reservation", queued: true}
+
+// Unreserve removes the reservations of the locks of h, whoever made them. It is no error if there are none. It fails
+// for the same Holds as Reserve.
 func (h *Hold) Unreserve(ctx context.Context) error {
+	if err := h.meets(reserves); err != nil {
+		return h.fail("unreserve", err)
+	}
 	for _, t := range h.tenures {
 		err := queue.Repeat(ctx, func() error {
 			_, err := h.commit(ctx, []zk.Op{zk.DeleteOp(t.reservedNode(), zk.AnyVersion)})
@@ -236,17 +243,8 @@ func (h *Hold) reserve(ctx context.Context, d time.Duration) error {
 	if d < time.Millisecond || d > maxReservation {
 		return fmt.Errorf("%w: a reservation of %v: want 1ms to %v", zk.ErrBadArguments, d, maxReservation)
 	}
-	for _, t := range h.tenures {
-		wrong := ""
-		switch {
-		case t.lock.Kind != queue.Lock || t.places[0].Shared:
-			wrong = "only the exclusive holder of a lock with a queue can reserve it"
-		case t.lock.handoffs > 0 || t.lock.keep > 0:
-			wrong = "a lock with WithLocalHandoff or WithKeep cannot be reserved, since its holders share a node"
-		}
-		if wrong != "" {
-			return fmt.Errorf("%w: %s", zk.ErrBadArguments, wrong)
-		}
+	if err := h.meets(reserves); err != nil {
+		return err
 	}
 	exists := make([]bool, len(h.tenures)) // as far as we know
 	for {

@@ -110,6 +110,24 @@ func (t *tenure) proven() bool {
 // isOver reports whether the tenure has ended or is lost. t.mu must be held.
 func (t *tenure) isOver() bool { return t.loss != nil || t.ctx.Err() != nil }
 
+// shareOf says as what several callers can hold the lock at a time.
+func (t *tenure) shareOf() string {
+	switch t.lock.Kind {
+	case queue.Semaphore:
+		return "a permit"
+	case queue.Slots:
+		return "a slot"
+	}
+	return "a reader"
+}
+
+// isShared reports whether more than one Hold have the tenure at this moment.
+func (t *tenure) isShared() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.holds) > 1
+}
+
 // add makes h share the tenure. It returns false if the tenure is over.
 func (t *tenure) add(h *Hold) bool {
 	t.mu.Lock()
