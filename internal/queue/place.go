@@ -37,6 +37,7 @@ type Place struct {
 	ahead     names.Ahead
 	watches   watches
 	lease     *zk.Lease      // of the next in line, see prepare
+	heard     *moment        // of the server's clock, see hear; nil: only that of our node
 	long      bool           // the queue was seen to be long, so holders leave watermarks
 	watermark chan directory // of a holder that is to leave one; holds one answer once that is there
 	sharing
