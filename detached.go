@@ -97,7 +97,7 @@ func (d *Detached) acquire(ctx context.Context, op string, after func(error) (ag
 			if late++; late < maxLate {
 				continue
 			}
-			err = fmt.Errorf("%w: %w, %d times in a row: let it last longer than %v", ErrLost, err, late, d.expires)
+			err = fmt.Errorf("%w: %w, %d times in a row: let it last longer than %v", zk.ErrBadArguments, err, late, d.expires)
 		}
 		if !again {
 			return Claim{}, &Error{Op: op, Path: d.lock.Path, Err: err}
@@ -209,12 +209,6 @@ func (d *Detached) unlock(ctx context.Context, id string) error {
 		return err
 	}
 	node, others, err := d.held(ctx, id)
-	if err == nil && node == "" { // the server may be behind the one that has made the node
-		err = queue.BehindWrite(ctx, l.Client, l.Path, func() (err error) {
-			node, others, err = d.held(ctx, id)
-			return err
-		})
-	}
 	switch {
 	case err != nil:
 		return err

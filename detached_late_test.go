@@ -140,7 +140,7 @@ func TestDetachedThatIsTooShort(t *testing.T) {
 					}
 					began := time.Now()
 					got, err := acquire(t.Context())
-					wantErr(t, err, holdfast.ErrLost)
+					wantErr(t, err, zk.ErrBadArguments)
 					if !strings.Contains(fmt.Sprint(err), "longer than 2s") || got != (holdfast.Claim{}) {
 						t.Errorf("%+v, %v; want an error that says that the time is too short", got, err)
 					}
@@ -161,7 +161,7 @@ func TestDetachedThatIsTooShort(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T, srv *zktest.Server) { // it is over before the smallest unit of time
 		_, err := detached(client(t, srv), 1).Lock(t.Context())
-		wantErr(t, err, holdfast.ErrLost)
+		wantErr(t, err, zk.ErrBadArguments)
 		got := claim(t, detached(client(t, srv), time.Millisecond))
 		if got.Expires.Before(time.Now()) {
 			t.Errorf("it has expired: %+v", got)

@@ -199,7 +199,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 	// The server that we read from may be behind the one that elected the leader, or behind the one that
 	// the previous session read from.
-	if err := queue.Retry(ctx, func() error { return s.Sync(ctx, q.Path) }); err != nil {
+	if err := queue.Barrier(ctx, s, q.Path); err != nil {
 		return err
 	}
 	for {

@@ -54,14 +54,19 @@ func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Ent
 	return entries, nil
 }
 
-func list(ctx context.Context, c *zk.Client, path string, g *names.Grammar) ([]Entry, error) {
+func list(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (entries []Entry, err error) {
 	if err := queue.ValidatePath(path); err != nil {
 		return nil, err
 	}
-	// The server that we read from may be behind the one that granted the lock.
-	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
-		return nil, err
-	}
+	err = queue.BehindWrite(ctx, c, path, func() (err error) {
+		entries, err = listNow(ctx, c, path, g)
+		return err
+	})
+	return entries, err
+}
+
+// listNow is list for what the server shows.
+func listNow(ctx context.Context, c *zk.Client, path string, g *names.Grammar) ([]Entry, error) {
 	entries, subdirs, err := listDir(ctx, c, path, g)
 	if err != nil {
 		return nil, err
@@ -269,10 +274,11 @@ func foreign(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (
 	if err := queue.ValidatePath(path); err != nil {
 		return nil, err
 	}
-	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
-		return nil, err
-	}
-	strangers, err := queue.Strangers(ctx, c, path, g)
+	var strangers []queue.Stranger
+	err = queue.BehindWrite(ctx, c, path, func() (err error) {
+		strangers, err = queue.Strangers(ctx, c, path, g)
+		return err
+	})
 	for _, s := range strangers {
 		found = append(found, ForeignNode{Path: s.Node, Kind: s.Kind})
 	}

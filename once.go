@@ -174,18 +174,17 @@ const anyPeriod = time.Millisecond
 
 func (o *Once) recordedOf(ctx context.Context, key string, period time.Duration) (r *Result, err error) {
 	j, err := o.job(key, period)
-	var last *mark
+	var last, begun *mark
 	if err == nil {
-		err = queue.Retry(ctx, func() error { return j.client.Sync(ctx, j.dir) })
+		err = queue.BehindWrite(ctx, j.client, j.dir, func() (err error) {
+			if last, err = j.read(ctx, j.client, j.done()); err == nil {
+				begun, err = j.read(ctx, j.client, j.begun())
+			}
+			return err
+		})
 	}
-	if err == nil {
-		last, err = j.read(ctx, j.client, j.done())
-	}
-	if err == nil {
-		var begun *mark
-		if begun, err = j.read(ctx, j.client, j.begun()); begun != nil && (last == nil || begun.Token > last.Token) {
-			last = begun
-		}
+	if begun != nil && (last == nil || begun.Token > last.Token) {
+		last = begun
 	}
 	if err == nil && last != nil {
 		found := last.result()

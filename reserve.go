@@ -153,14 +153,7 @@ func Reserved(ctx context.Context, c *zk.Client, path string, opts ...Option) (*
 func (r *Reservation) End(ctx context.Context, c *zk.Client) error {
 	for doubt := false; ; { // an earlier delete may have happened
 		now, version, err := reserved(ctx, c, r.Path, r.node)
-		replaced := func() bool { return err == nil && (now == nil || now.Token != r.Token) }
-		if replaced() { // or the server is behind the one that we know r from
-			err = queue.BehindWrite(ctx, c, r.Path, func() (err error) {
-				now, version, err = reserved(ctx, c, r.Path, r.node)
-				return err
-			})
-		}
-		gone := replaced()
+		gone := err == nil && (now == nil || now.Token != r.Token)
 		switch {
 		case gone && doubt:
 			return nil
@@ -184,14 +177,13 @@ func (r *Reservation) End(ctx context.Context, c *zk.Client) error {
 
 // reserved reads the reservation at node, and the node's version.
 func reserved(ctx context.Context, c *zk.Client, path, node string) (*Reservation, int32, error) {
-	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
-		return nil, 0, err
-	}
 	var data []byte
 	var stat zk.Stat
-	err := queue.Retry(ctx, func() (err error) {
-		data, stat, err = c.Get(ctx, node)
-		return err
+	err := queue.BehindWrite(ctx, c, path, func() error {
+		return queue.Retry(ctx, func() (err error) {
+			data, stat, err = c.Get(ctx, node)
+			return err
+		})
 	})
 	r, err := reservationIn(path, node, zk.Result{Data: data, Stat: stat, Err: err})
 	return r, stat.Version, err
