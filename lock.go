@@ -1,8 +1,12 @@
 package holdfast
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
@@ -51,11 +55,17 @@ func (h *Hold) during(ctx context.Context, f func(context.Context) error) error 
 type lock struct {
 	*queue.Queue
 	options
-	term bool // its Holds are terms of an Election
+	line string // of its local queue, see options.line
+	term bool   // its Holds are terms of an Election
 }
 
 func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
-	return lock{Queue: &queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, options: o}
+	o.refuseOthers()
+	l := lock{Queue: &queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, options: o}
+	if o.handoffs > 0 || o.keep > 0 {
+		l.line = o.line()
+	}
+	return l
 }
 
 // valid returns why no call on the lock can succeed, or nil: its path, or an option.
@@ -63,7 +73,23 @@ func (l *lock) valid() error {
 	if err := queue.ValidatePath(l.Path); err != nil {
 		return err
 	}
-	return l.refused
+	return cmp.Or(l.refused, l.Grammar.Invalid())
+}
+
+// sharesNode returns why l cannot share the node of made, which is the same lock. It would drop an ACL or a value that
+// the caller has given.
+func (l *lock) sharesNode(made *lock) error {
+	option := ""
+	switch {
+	case l.acl != nil && !slices.Equal(l.acl, made.acl):
+		option = "WithACL"
+	case l.value != nil && (made.value == nil || !bytes.Equal(l.value, made.value)):
+		option = "WithValue"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: two locks share a node of %s, which cannot honour both of their %[3]s: give both locks the same %[3]s",
+		zk.ErrBadArguments, l.Path, option)
 }
 
 // wait implements Lock: it queues and blocks until the lock is held.

@@ -62,7 +62,7 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 		if !q.reentrant {
 			return nil, ErrDeadlock
 		}
-		return held[0].again(ctx)
+		return q.join(ctx, held[0])
 	}
 	session, err := q.Client.Session(ctx)
 	if err != nil {

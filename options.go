@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -62,6 +63,37 @@ func (o *options) refuse(kind string, cannot given) {
 	if len(names) > 0 {
 		o.refused = fmt.Errorf("%w: %s cannot honour %s: make it without", zk.ErrBadArguments, kind, strings.Join(names, ", "))
 	}
+}
+
+// refuseOthers makes every call on the lock fail if it was given an option that is not of locks.
+func (o *options) refuseOthers() {
+	switch {
+	case o.refused != nil:
+	case o.once != (onceOptions{}):
+		o.refused = fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once", zk.ErrBadArguments)
+	case o.shards != (shardOptions{}):
+		o.refused = fmt.Errorf("%w: WithWeight, WithSettle, WithMoveLimit and WithHandover are options of a Shards", zk.ErrBadArguments)
+	}
+}
+
+// line names a local queue by all options that make a difference to those who share a node: what the node contains, who
+// may use it, and for how long it is handed on and kept. So a caller gets no node that is not as its options say, and
+// an option that the server refuses fails only callers who have given it.
+func (o *options) line() string {
+	g := o.grammar
+	line, err := json.Marshal(struct {
+		Mutex, Write, Read names.Template
+		Container          bool
+		Note               queue.Note
+		Value              []byte
+		ACL                []zk.ACL
+		Handoffs           int
+		Keep               time.Duration
+	}{g.Mutex, g.Write, g.Read, g.Container, o.note, o.value, o.acl, o.handoffs, o.keep})
+	if err != nil {
+		panic(err) // it has numbers, text and lists of them only
+	}
+	return string(line)
 }
 
 func newOptions(opts []Option) options {
@@ -156,12 +188,6 @@ func Reentrant() Option {
 // name does not tell attempts apart.
 func (o *options) data(a names.Attempt) ([]byte, error) {
 	n := o.note
-	if o.once != (onceOptions{}) {
-		return nil, fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once", zk.ErrBadArguments)
-	}
-	if o.shards != (shardOptions{}) {
-		return nil, fmt.Errorf("%w: WithWeight, WithSettle, WithMoveLimit and WithHandover are options of a Shards", zk.ErrBadArguments)
-	}
 	if !a.Unique {
 		if o.value != nil {
 			return nil, fmt.Errorf("%w %s: nodes are told apart by their data, so WithValue cannot be used", ErrLayout, o.grammar.Name)

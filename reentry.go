@@ -65,7 +65,15 @@ func (l *lock) again(ctx context.Context, held []*tenure, s names.Side) (*Hold, 
 	case s == names.Read && !join.places[0].Shared:
 		return l.takeReadSide(ctx, join)
 	}
-	return join.again(ctx)
+	return l.join(ctx, join)
+}
+
+// join returns one more Hold of the tenure.
+func (l *lock) join(ctx context.Context, t *tenure) (*Hold, error) {
+	if err := l.sharesNode(t.lock); err != nil {
+		return nil, err
+	}
+	return t.again(ctx)
 }
 
 // joins returns the one of held that a caller for side s joins, or whose read side it takes. It is nil if
@@ -100,12 +108,49 @@ func (t *tenure) again(ctx context.Context) (*Hold, error) {
 // names.Ahead.Replaced).
 func (l *lock) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error) {
 	if c, _ := l.Grammar.Parse(writer.places[0].Name()); l.Grammar.Read == "" || !l.Grammar.StepsDown(c.Form) {
-		return writer.again(ctx)
+		return l.join(ctx, writer)
 	}
 	if !writer.step(ctx) {
 		return nil, fmt.Errorf("%w: the writer's tenure has ended", ErrLost)
 	}
-	return l.stepDown(ctx, writer)
+	if l.Grammar.Read.Unique() {
+		return l.stepDown(ctx, writer)
+	}
+	return l.stepDownTogether(ctx, writer)
+}
+
+// A downgrade is the reader's node at a writer's place, where the names of readers do not tell them apart. There is one
+// node for all callers that take the read side under the writer.
+type downgrade struct {
+	busy   chan struct{} // full while somebody makes the node; guards reader
+	reader *tenure       // the latest; nil if there was none
+}
+
+// stepDownTogether is stepDown for a layout without {uuid} or {hex} in the names of its readers. The callers under one
+// writer share a node, and so a tenure.
+func (l *lock) stepDownTogether(ctx context.Context, writer *tenure) (*Hold, error) {
+	d := writer.downgrade()
+	select {
+	case d.busy <- struct{}{}:
+		defer func() { <-d.busy }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // a caller that has given up gets no lock
+		return nil, context.Cause(ctx)
+	}
+	if d.reader != nil && d.reader.lasts() {
+		if err := l.sharesNode(d.reader.lock); err != nil {
+			return nil, err
+		}
+		if h := holdOf(ctx, d.reader); d.reader.add(h) {
+			return h, nil
+		}
+	}
+	h, err := l.stepDown(ctx, writer)
+	if err == nil {
+		d.reader = h.tenures[0]
+	}
+	return h, err
 }
 
 // stepDown gives a writer the read side as well, at its own place in the queue: a second node with the
@@ -150,6 +195,10 @@ func (l *lock) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error
 			if err := p.Find(ctx); err != nil {
 				return nil, err
 			}
+		case errors.Is(err, zk.ErrNodeExists) && !a.Unique: // an earlier reader is leaving
+			if err := awaitRemoval(ctx, p.Session, p.Dir+"/"+p.Prefix); err != nil {
+				return nil, err
+			}
 		case errors.Is(err, zk.ErrNoNode):
 			writer.lose(queue.ErrGone)
 			return nil, fmt.Errorf("%w: the writer's node is gone", ErrLost) // to queue again would be no downgrade
@@ -159,4 +208,30 @@ func (l *lock) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error
 	}
 	p.Token = w.Token
 	return newHold(ctx, l, p)
+}
+
+// awaitRemoval waits until the node is gone.
+func awaitRemoval(ctx context.Context, session *zk.Session, node string) error {
+	for {
+		var watch *zk.Watch
+		err := queue.Retry(ctx, func() (err error) {
+			_, _, watch, err = session.ChildrenW(ctx, node)
+			return err
+		})
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil
+		case err != nil:
+			return err
+		}
+		select {
+		case ev := <-watch.C:
+			if ev.Err != nil {
+				return ev.Err
+			}
+		case <-ctx.Done():
+			watch.Stop()
+			return context.Cause(ctx)
+		}
+	}
 }
