@@ -61,43 +61,39 @@ func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Optio
 // lock. That takes a session timeout at most, and the session timeout again if the session ends. If no server
 // has answered by then, the error is ErrUncertain and has the id.
 func (d *Detached) Lock(ctx context.Context) (Claim, error) {
-	return d.acquire(ctx, "lock", func(err error) (again bool, _ error) {
-		if errors.Is(err, ErrUncertain) { // else Lock would wait behind its own lock, and its id would be unknown
-			return false, err
-		}
-		return outlived(ctx, err)
-	}, true)
+	return d.acquire(ctx, "lock", true)
 }
 
 // TryLock acquires the lock if nobody holds it or waits for it. Otherwise the error is ErrLocked. See Lock for
 // what happens when the connection is lost.
 func (d *Detached) TryLock(ctx context.Context) (Claim, error) {
-	return d.acquire(ctx, "try lock", func(err error) (again bool, _ error) {
-		if !errors.Is(err, queue.ErrGone) {
-			return false, err
-		}
-		return outlived(ctx, err)
-	}, false)
+	return d.acquire(ctx, "try lock", false)
 }
 
-// acquire enters until it has the lock. after reports whether to enter again after an error, or else what the error is.
-func (d *Detached) acquire(ctx context.Context, op string, after func(error) (again bool, _ error), patience bool) (Claim, error) {
+// acquire enters until it has the lock.
+func (d *Detached) acquire(ctx context.Context, op string, patience bool) (Claim, error) {
+	turn := pace(1)
 	for late := 0; ; {
 		c, err := d.enter(ctx, patience)
-		if err == nil {
-			return c, nil
-		}
 		again := false
 		switch {
-		case !errors.Is(err, errLate):
-			again, err = after(err)
-		case ctx.Err() != nil:
-			err = context.Cause(ctx)
-		default:
-			if late++; late < maxLate {
-				continue
+		case err == nil:
+			return c, nil
+		case errors.Is(err, errLate):
+			late++
+			switch {
+			case ctx.Err() != nil:
+				err = context.Cause(ctx)
+			case late < maxLate:
+				again = true
+			default:
+				err = fmt.Errorf("%w: %w, %d times in a row: let it last longer than %v", zk.ErrBadArguments, err, late, d.expires)
 			}
-			err = fmt.Errorf("%w: %w, %d times in a row: let it last longer than %v", zk.ErrBadArguments, err, late, d.expires)
+		case errors.Is(err, ErrUncertain): // it would wait behind its own lock, and the id would be unknown
+		case patience || errors.Is(err, queue.ErrGone):
+			late = 0
+			turn, err = turn.outlived(ctx, err)
+			again = turn > 0
 		}
 		if !again {
 			return Claim{}, &Error{Op: op, Path: d.lock.Path, Err: err}

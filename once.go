@@ -278,7 +278,7 @@ func (j *job) answer(ctx context.Context) (Result, error) {
 			return m.result(), errors.Join(err, m.outcome())
 		}
 	}
-	for {
+	for turn := pace(1); ; {
 		h, err := j.enter(ctx)
 		if err != nil {
 			return Result{}, err
@@ -290,8 +290,7 @@ func (j *job) answer(ctx context.Context) (Result, error) {
 		if errors.Is(err, ErrUncertain) && ctx.Err() == nil {
 			continue // f was not called, and the next turn finds out what is recorded
 		}
-		again, err := outlived(ctx, err)
-		if !again {
+		if turn, err = turn.outlived(ctx, err); turn == 0 {
 			return r, err
 		}
 	}
@@ -451,15 +450,14 @@ func (j *job) recorded(ctx context.Context, h *Hold, token int64) time.Time {
 
 // forget implements Forget and ForgetRun.
 func (j *job) forget(ctx context.Context, token int64) error {
-	for {
+	for turn := pace(1); ; {
 		h, err := j.enter(ctx)
 		if err != nil {
 			return err
 		}
 		err = j.forgetUnder(ctx, h, token)
 		h.letGo(ctx)
-		again, err := outlived(ctx, err)
-		if !again {
+		if turn, err = turn.outlived(ctx, err); turn == 0 {
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ type reservable struct{ inner Locker }
 
 // Lock implements Locker.
 func (r reservable) Lock(ctx context.Context) (*Hold, error) {
-	for {
+	for turn := pace(1); ; {
 		h, err := r.inner.Lock(ctx)
 		if err == nil {
 			err = h.rest(ctx, true)
@@ -109,12 +109,11 @@ func (r reservable) Lock(ctx context.Context) (*Hold, error) {
 			return h, err
 		}
 		h.letGo(ctx)
-		over := errors.Is(err, ErrLost) || errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, queue.ErrGone)
-		switch {
-		case over && ctx.Err() == nil: // a wait goes on
-			continue
-		case over: // the caller has given up, whatever came first
-			err = context.Cause(ctx)
+		if errors.Is(err, ErrLost) || errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, queue.ErrGone) {
+			if turn = turn.next(ctx); turn > 0 { // a wait goes on
+				continue
+			}
+			err = context.Cause(ctx) // the caller has given up, whatever came first
 		}
 		return nil, h.fail("lock", err)
 	}

@@ -167,8 +167,8 @@ func (s *Shards) run(ctx context.Context, f func(context.Context, Shard) error) 
 		}
 	})()
 	// Programs that disagree about the number of shards are refused before they join.
-	for again := true; again; {
-		if again, err = outlived(member, r.refresh(member)); err != nil {
+	for turn := pace(1); turn > 0; {
+		if turn, err = turn.outlived(member, r.refresh(member)); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -206,6 +206,7 @@ type shardWorker struct {
 	mu      sync.Mutex // guards the fields below
 	latest  storedPlan
 	keepers map[int]*keeper // of the shards that we have, or are about to
+	paces   map[int]pace    // of those that others have taken away
 	errs    []error         // that end Run
 }
 
@@ -215,7 +216,7 @@ func (s *Shards) newWorker(f func(context.Context, Shard) error) (*shardWorker, 
 	w := balance.Worker{Weight: 1, Owner: s.lock.note.Owner}
 	r := &shardWorker{
 		Shards: s, f: f, settle: defaultSettle, moveLimit: defaultMoveLimit,
-		planned: make(chan struct{}, 1), again: make(chan struct{}, 1), keepers: make(map[int]*keeper),
+		planned: make(chan struct{}, 1), again: make(chan struct{}, 1), keepers: make(map[int]*keeper), paces: make(map[int]pace),
 	}
 	if o.weight != nil {
 		w.Weight = *o.weight
@@ -373,7 +374,26 @@ func (k *keeper) run(ctx context.Context) {
 		r.fail(unlessEnded(ctx, err))
 		return
 	}
-	r.fail(k.keep(ctx, h))
+	began := time.Now()
+	if err := k.keep(ctx, h); err != nil {
+		r.fail(err)
+		return
+	}
+	k.rest(ctx, began)
+}
+
+// rest pauses if the shard was lost, and was lost before: somebody may take it away again and again.
+func (k *keeper) rest(ctx context.Context, began time.Time) {
+	r := k.worker
+	r.mu.Lock()
+	turn := max(r.paces[k.number], 1)
+	r.mu.Unlock()
+	turn = turn.nextAfter(ctx, began)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.paces[k.number] = turn; turn == 0 { // it moves
+		delete(r.paces, k.number)
+	}
 }
 
 // keep calls the function under h, and unlocks when it has returned and the shard is to move or is lost.
