@@ -117,6 +117,7 @@ func (d *Detached) enter(ctx context.Context, patience bool) (c Claim, err error
 	if err != nil {
 		return Claim{}, err
 	}
+	err = errPanic
 	defer func() {
 		if watch, _, _ := p.TakeWatch(); watch != nil {
 			watch.Stop()
@@ -124,6 +125,9 @@ func (d *Detached) enter(ctx context.Context, patience bool) (c Claim, err error
 		p.Stop()
 		if err != nil {
 			p.Leave(ctx)
+		}
+		if errors.Is(err, errPanic) && c.ID != "" { // nobody else knows the id
+			d.giveUp(ctx, c, p.Session.Timeout())
 		}
 	}()
 	if err := p.Wait(ctx, patience); err != nil {

@@ -215,8 +215,7 @@ func (f *follower) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !f.tell(l) {
-			watch.Stop()
+		if !f.tellOr(l, watch.Stop) {
 			return nil
 		}
 		select {
@@ -227,6 +226,16 @@ func (f *follower) follow(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// tellOr is tell, and calls stop if the caller breaks off or panics.
+func (f *follower) tellOr(l Leader, stop func()) (goOn bool) {
+	defer func() {
+		if !goOn {
+			stop()
+		}
+	}()
+	return f.tell(l)
 }
 
 // tell yields l if it differs from the latest one.

@@ -297,17 +297,36 @@ func (h *Hold) Unlock() error {
 	if !first {
 		return h.fail("unlock", ErrNotHeld)
 	}
-	for _, t := range slices.Backward(h.tenures) {
+	left := h.tenures
+	defer func() { h.dropAll(left) }()
+	var reports []func() // when all nodes are removed
+	for i, t := range slices.Backward(h.tenures) {
+		left = h.tenures[:i]
 		f, err := t.drop(h)
-		h.observed(t).reportRelease(err, f)
 		if loss == nil {
 			loss = err
 		}
+		part := h.observed(t)
+		if i > 0 || len(reports) > 0 {
+			reports = append(reports, func() { part.reportRelease(err, f) })
+		} else {
+			part.reportRelease(err, f)
+		}
+	}
+	for _, report := range reports {
+		report()
 	}
 	if loss != nil {
 		return h.fail("unlock", loss)
 	}
 	return nil
+}
+
+// dropAll removes h from the tenures that are left. There are some only if a hook has panicked, see errPanic.
+func (h *Hold) dropAll(left []*tenure) {
+	for _, t := range slices.Backward(left) {
+		t.drop(h)
+	}
 }
 
 // end ends the Hold and its Context. first is false if it was unlocked before. loss is why the lock was
@@ -343,7 +362,10 @@ func (h *Hold) Release() error {
 		wait func() (fate, error)
 	}
 	var removals []removal
-	for _, t := range slices.Backward(h.tenures) {
+	left := h.tenures
+	defer func() { h.dropAll(left) }()
+	for i, t := range slices.Backward(h.tenures) {
+		left = h.tenures[:i]
 		removals = append(removals, removal{h.observed(t), t.startDrop(h)})
 	}
 	go func() {
@@ -401,8 +423,17 @@ func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, 
 		}
 	}
 	var results []zk.Result
-	err := loss
-	if loss == nil {
+	err := errPanic
+	defer func() {
+		if errors.Is(err, errPanic) {
+			for _, t := range slices.Backward(over) {
+				t.removeNodes()
+			}
+		}
+	}()
+	if loss != nil {
+		err = loss
+	} else {
 		results, err = h.transact(ctx, slices.Concat(guards, watermarks), ops)
 		if err != nil && len(watermarks) > 0 && !zk.MayHaveHappened(err) { // perhaps because of them
 			results, err = h.transact(ctx, guards, ops)

@@ -156,7 +156,14 @@ func (l *lock) attempt(ctx context.Context, op string, permits int, acquire func
 		h, err = nil, &Error{Op: op, Path: l.Path, Err: err}
 	}
 	if seen != nil {
+		reported := false
+		defer func() {
+			if !reported && h != nil { // a hook has panicked, and the caller does not get the Hold
+				h.Unlock()
+			}
+		}()
 		seen.ended(h, err)
+		reported = true
 	}
 	return h, err
 }
@@ -239,17 +246,24 @@ func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, e
 	return l.finish(ctx, p, p.Wait(ctx, patience))
 }
 
+// errPanic is the error of a function that makes nodes until it returns. So its deferred cleanup also runs if it does
+// not return: a hook of the program has panicked, see [Observer] and [zk.Trace].
+var errPanic = errors.New("a hook has panicked")
+
 // finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot
 // begin, it gives the place up.
-func (l *lock) finish(ctx context.Context, p *queue.Place, err error) (h *Hold, _ error) {
-	if err == nil {
-		h, err = newHold(ctx, l, p)
+func (l *lock) finish(ctx context.Context, p *queue.Place, waited error) (_ *Hold, err error) {
+	err = errPanic
+	defer func() {
+		p.Stop()
+		if err != nil {
+			p.Leave(ctx) // or all that are behind us wait for a ghost
+		}
+	}()
+	if waited != nil {
+		return nil, waited
 	}
-	p.Stop()
-	if err != nil {
-		p.Leave(ctx) // or all that are behind us wait for a ghost
-	}
-	return h, err
+	return newHold(ctx, l, p)
 }
 
 // begin returns a place to wait in. There is none if the context descends from a Hold of the lock;

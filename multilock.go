@@ -205,6 +205,7 @@ func (m *MultiLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 	waitCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var held []*Hold
+	err = errPanic
 	defer func() {
 		if err != nil {
 			for _, h := range slices.Backward(held) {

@@ -175,6 +175,7 @@ func (l *lock) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error
 		return nil, err
 	}
 	p := &queue.Place{Queue: l.Queue, Session: w.Session, Dir: w.Dir, Attempt: a, Exact: true, Shared: true, Data: data}
+	err = errPanic
 	defer func() {
 		if err != nil {
 			p.Leave(ctx)

@@ -102,13 +102,11 @@ func (r reservable) Lock(ctx context.Context) (*Hold, error) {
 	for turn := pace(1); ; {
 		h, err := r.inner.Lock(ctx)
 		if err == nil {
-			err = h.rest(ctx, true)
+			err = h.restOrLetGo(ctx, true)
 		}
-		switch {
-		case h == nil || err == nil:
+		if h == nil || err == nil {
 			return h, err
 		}
-		h.letGo(ctx)
 		if errors.Is(err, ErrLost) || errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, queue.ErrGone) {
 			if turn = turn.next(ctx); turn > 0 { // a wait goes on
 				continue
@@ -125,11 +123,21 @@ func (r reservable) TryLock(ctx context.Context) (*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = h.rest(ctx, false); err != nil {
-		h.letGo(ctx)
+	if err = h.restOrLetGo(ctx, false); err != nil {
 		return nil, h.fail("try lock", err)
 	}
 	return h, nil
+}
+
+// restOrLetGo is rest, and unlocks h after an error.
+func (h *Hold) restOrLetGo(ctx context.Context, patience bool) (err error) {
+	err = errPanic
+	defer func() {
+		if err != nil {
+			h.letGo(ctx)
+		}
+	}()
+	return h.rest(ctx, patience)
 }
 
 // Reserved returns the last reservation of the lock at path, or nil if there is none. It may be over. Give the
