@@ -161,6 +161,21 @@ func TestReadersThatShareANodeLoseItTogether(t *testing.T) {
 	})
 }
 
+// The next reader's node has the name and the version of this one's. So a holder does not write into its node.
+func TestReaderNodesThatComeBackAreNotRewritten(t *testing.T) {
+	inNamelessLayouts(t, func(t *testing.T, srv *zktest.Server, of func(...holdfast.Option) *holdfast.RWMutex, next func() *waiter) {
+		m := of()
+		w := lock(t, m)
+		r := readUnder(t, m, w)
+		time.Sleep(10 * time.Second)
+		if _, stat, err := client(t, srv).Get(t.Context(), r.Path()); err != nil || stat.Version != 0 {
+			t.Errorf("version %d, %v", stat.Version, err)
+		}
+		unlock(t, r)
+		unlock(t, w)
+	})
+}
+
 // Each request of a second reader is lost once.
 func TestSecondReaderUnderLostConnections(t *testing.T) {
 	for _, op := range []zkproto.Op{zkproto.OpMulti, zkproto.OpGetData, zkproto.OpExists, zkproto.OpDelete} {
