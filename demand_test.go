@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -209,7 +210,7 @@ func TestTurnIsRecordedOnce(t *testing.T) {
 			for name, turn := range map[string]*holdfast.Turn{"the same": first, "of one Hold": second, "under another lock": foreign} {
 				_, err := turn.Done(t.Context(), []byte("2"))
 				wantErr(t, err, zk.ErrBadArguments)
-				if !strings.Contains(err.Error(), "call Turn") {
+				if !strings.Contains(fmt.Sprint(err), "call Turn") {
 					t.Errorf("%s: %v does not say what to do", name, err)
 				}
 			}

@@ -91,7 +91,7 @@ func ofMendedHolds() []mutant {
 		},
 		{
 			number: 917, bug: "a hook that panics keeps the lock until the session ends", where: "ours, until it was attacked",
-			edits: []edit{{"lock.go", "if !reported && h != nil {", "if h == nil {"}},
+			edits: []edit{{"lock.go", "if !reported && h != nil {", "if !reported && h != nil && permits < 0 {"}},
 			tests: []string{"TestHookThatPanicsLeavesNoLock"},
 		},
 		{
