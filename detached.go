@@ -34,15 +34,16 @@ type Claim struct {
 	ID      string    // for Unlock
 	Token   int64     // the fencing token
 	Path    string    // of the node
-	Expires time.Time // by the server's clock; zero: never
+	Expires time.Time // as the node says, by the server's clock; zero: never
 }
 
 // NewDetached names the lock at path. NewDetached sends nothing.
 //
-// If expires is above zero, the lock ends this long after it was acquired. Then a client of this package that
-// is first or second in line removes it; a reader only if it is first. TryLock removes it, too. Where only others
-// wait, the server removes it some minutes later, if it has nodes with a time to live (Apache ZooKeeper needs
+// If expires is above zero, the lock ends this long after Lock has asked the server for it. Then a client of this
+// package that is first or second in line removes it; a reader only if it is first. TryLock removes it, too. Where only
+// others wait, the server removes it some minutes later, if it has nodes with a time to live (Apache ZooKeeper needs
 // extendedTypesEnabled). Times are by the server's clock, and the lock never ends early unless that clock jumps.
+// When Lock returns, at least half of the time is left.
 func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Option) *Detached {
 	o := newOptions(opts)
 	o.refuse("a Detached", givenValue|givenLocal|givenReentrant)
@@ -60,12 +61,16 @@ func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Optio
 // which does not end with ctx. If the connection is lost then, Lock returns when it knows whether it holds the
 // lock. That takes a session timeout at most, and the session timeout again if the session ends. If no server
 // has answered by then, the error is ErrUncertain and has the id.
+//
+// If less than half of the lock's time is left when the answer comes, Lock gives the lock up and queues again, at the
+// back. If that happens three times in a row, the time is too short for this server, and the error is
+// zk.ErrBadArguments.
 func (d *Detached) Lock(ctx context.Context) (Claim, error) {
 	return d.acquire(ctx, "lock", true)
 }
 
 // TryLock acquires the lock if nobody holds it or waits for it. Otherwise the error is ErrLocked. See Lock for
-// what happens when the connection is lost.
+// what happens when the connection is lost, and when the answer is late.
 func (d *Detached) TryLock(ctx context.Context) (Claim, error) {
 	return d.acquire(ctx, "try lock", false)
 }

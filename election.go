@@ -52,7 +52,7 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 //
 // The context of f ends when the term is lost, with a cause that is ErrLost, or when ctx ends. Then f should
 // return at once. The context has the values of ctx. FromContext returns the term's Hold, for Token and
-// Proclaim.
+// Proclaim. If one term after the other is lost within ten seconds, Lead pauses before the next, up to a second.
 //
 // If f returns before its term is lost, or after the end of ctx, Lead returns the error of f. It is joined with
 // an error that is ErrLost if the term did not last until Lead had resigned. If f returns an error after a
@@ -138,7 +138,8 @@ func (l *lock) withCandidate(data, value []byte) ([]byte, error) {
 	return n.Encode()
 }
 
-// Leader returns the leader at some moment after the call. The error is ErrNoLeader if there is none.
+// Leader returns the leader at some moment after the call. The error is ErrNoLeader if there is none. Each call
+// costs the ensemble a transaction, and [Election.Leaders] only one for each session.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	for l, err := range e.Leaders(ctx) {
 		var said *Error
@@ -159,7 +160,8 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 // for the 0 between two leaders. When a session ends, Leaders continues in the next one. An error is the last
 // element; if ctx ends, it is the cause.
 //
-// It costs the ensemble one watch on one node, however many candidates there are.
+// It costs the ensemble one transaction for each session, and one watch on one node, however many candidates there
+// are.
 func (e *Election) Leaders(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		f := follower{election: e, yield: yield}

@@ -44,7 +44,8 @@ type Entry struct {
 // nobody holds, or that never existed, has an empty queue. For a semaphore, it returns the permits in use,
 // one entry each, and then the waiters. For a Slots, it returns the slots in use by their numbers, in every
 // layout, and then the waiters. Of the options, only WithLayout counts. Children whose names are not in the
-// layout's forms are left out.
+// layout's forms are left out. A transaction that changes nothing comes before the reads, since a server may be
+// behind the one that granted the lock.
 func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Entry, error) {
 	o := newOptions(opts)
 	entries, err := list(ctx, c, path, o.grammar)

@@ -1,13 +1,10 @@
 package holdfast
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"holdfast/internal/queue"
@@ -76,22 +73,6 @@ func (l *lock) valid() error {
 		return err
 	}
 	return cmp.Or(l.refused, l.Grammar.Invalid())
-}
-
-// sharesNode returns why l cannot share the node of made, which is the same lock. It would drop an ACL or a value that
-// the caller has given.
-func (l *lock) sharesNode(made *lock) error {
-	option := ""
-	switch {
-	case l.acl != nil && !slices.Equal(l.acl, made.acl):
-		option = "WithACL"
-	case l.value != nil && (made.value == nil || !bytes.Equal(l.value, made.value)):
-		option = "WithValue"
-	default:
-		return nil
-	}
-	return fmt.Errorf("%w: two locks share a node of %s, which cannot honour both of their %[3]s: give both locks the same %[3]s",
-		zk.ErrBadArguments, l.Path, option)
 }
 
 // wait implements Lock: it queues and blocks until the lock is held.
@@ -245,10 +226,6 @@ func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, e
 	}
 	return l.finish(ctx, p, p.Wait(ctx, patience))
 }
-
-// errPanic is the error of a function that makes nodes until it returns. So its deferred cleanup also runs if it does
-// not return: a hook of the program has panicked, see [Observer] and [zk.Trace].
-var errPanic = errors.New("a hook has panicked")
 
 // finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot
 // begin, it gives the place up.

@@ -18,16 +18,20 @@ type Turn struct {
 }
 
 // Turn is [Once.Do] in two steps, for a caller that already holds a lock. All callers of the key must use the same
-// lock. Turn returns nil and the Result of the earlier run if a run of the key has
-// succeeded before. Otherwise the caller runs, and then calls Done, once. If it does not call Done, because the run
-// has failed or the lock is lost, nothing is recorded, and the next holder runs.
+// lock. Turn returns nil and the Result of the earlier run if a run of the key has succeeded before. Otherwise the
+// caller runs, and then calls Done, once. If it does not call Done, because the run has failed or the lock is lost,
+// nothing is recorded, and the next holder runs.
 //
-// A Turn is not for keys of Do and Within, which have a queue of their own. It fails with zk.ErrBadArguments
-// with AtMostOnce, and for a Hold that does not keep others from the same turn: of a reader, of a permit or a slot, of
-// several locks, of a lock of another client, of a lock that another Hold has joined (see [Reentrant]), and of a lock
-// with WithLocalHandoff or WithKeep. The Holds
-// of such a lock share a node, and a Turn tells runs apart by the token and the age of their nodes. The error is ErrLost
-// or ErrNotHeld if the Hold is over.
+// A Turn is not for keys of Do and Within, which have a queue of their own. It fails with zk.ErrBadArguments with
+// AtMostOnce, and for a Hold that does not keep others from the same turn:
+//
+//   - of a reader, a permit or a slot, which others can hold at the same time;
+//   - of several locks;
+//   - of a lock that another Hold has joined (see [Reentrant]);
+//   - of a lock with WithLocalHandoff or WithKeep, since a Turn tells runs apart by the token and the age of their nodes;
+//   - of a lock of another client, since the run is recorded through the client of the lock.
+//
+// The error is ErrLost or ErrNotHeld if the Hold is over.
 func (o *Once) Turn(ctx context.Context, h *Hold, key string) (*Turn, Result, error) {
 	return o.turn(ctx, h, key, 0)
 }

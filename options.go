@@ -172,7 +172,8 @@ func WithLayout(l Layout) Option {
 // Reentrant lets a context that descends from a Hold of the lock take it again, instead
 // of failing with ErrDeadlock. Both Holds are one tenure: they have one node and one
 // token, and the lock is free when the last of them is unlocked. It is not the default
-// because goroutines that share a context would hold the lock together.
+// because goroutines that share a context would hold the lock together. The node is that of the first Hold. If the
+// second lock was given another WithACL or WithValue, the error is zk.ErrBadArguments.
 //
 // The option is for [Mutex], [RWMutex] and [NodeLock]. A [Semaphore] and [Slots] refuse it, since a caller
 // in between may wait for permits. An [Election] refuses it, since a term has one value. A [Tree], a [Once]

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -101,6 +102,22 @@ func (t *tenure) again(ctx context.Context) (*Hold, error) {
 	}
 	t.admit(h)
 	return h, nil
+}
+
+// sharesNode returns why l cannot share the node of made, which is the same lock. It would drop an ACL or a value that
+// the caller has given.
+func (l *lock) sharesNode(made *lock) error {
+	option := ""
+	switch {
+	case l.acl != nil && !slices.Equal(l.acl, made.acl):
+		option = "WithACL"
+	case l.value != nil && (made.value == nil || !bytes.Equal(l.value, made.value)):
+		option = "WithValue"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: two locks share a node of %s, which cannot honour both of their %[3]s: give both locks the same %[3]s",
+		zk.ErrBadArguments, l.Path, option)
 }
 
 // takeReadSide takes the read side for a writer. A Mutex excludes everybody until both are unlocked: a

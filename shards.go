@@ -118,7 +118,8 @@ func (s *Shards) Path(shard int) string {
 // its work and return. Then Run unlocks the shard, and only then another worker can have it. The context ends
 // with a cause that is ErrLost when the lock is lost. Then another worker may have the shard already. If the
 // shard is still this worker's after a loss, Run acquires it again, and calls f again, with a larger token.
-// It never calls f for a shard that an earlier call of f is still busy with. When Run ends, the cause is that
+// It never calls f for a shard that an earlier call of f is still busy with. If somebody takes the shard away again
+// and again, Run pauses in between, up to a second. When Run ends, the cause is that
 // of ctx, or the error that ended Run. With WithHandover, the end of ctx moves the shards first.
 //
 // If f returns nil before its context has ended, the worker keeps the shard, and f is not called again until

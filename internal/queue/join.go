@@ -18,7 +18,7 @@ func (p *Place) arrive(ctx context.Context, patience bool) (err error) {
 	err = errPanic
 	defer func() {
 		if err == errPanic {
-			p.Stop()
+			p.unshare()
 			p.Leave(ctx)
 		}
 	}()
