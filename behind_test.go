@@ -66,15 +66,6 @@ func TestReadsAreBehindAWrite(t *testing.T) {
 				return len(entries), err
 			}, "1",
 		},
-		"Foreign": {
-			func(t *testing.T, _, admin *zk.Client) func() {
-				return hide(t, admin, lock(t, holdfast.NewMutex(admin, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo))).Path())
-			},
-			func(ctx context.Context, c *zk.Client) (any, error) {
-				found, err := holdfast.Foreign(ctx, c, lockPath)
-				return len(found), err
-			}, "1",
-		},
 		"Leader": {
 			func(t *testing.T, _, admin *zk.Client) func() {
 				return hide(t, admin, lock(t, candidate{holdfast.NewElection(admin, lockPath), "a"}).Path())

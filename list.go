@@ -275,11 +275,11 @@ func foreign(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (
 	if err := queue.ValidatePath(path); err != nil {
 		return nil, err
 	}
-	var strangers []queue.Stranger
-	err = queue.BehindWrite(ctx, c, path, func() (err error) {
-		strangers, err = queue.Strangers(ctx, c, path, g)
-		return err
-	})
+	// A node that comes after the look is not seen either, so this is worth no write.
+	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
+		return nil, err
+	}
+	strangers, err := queue.Strangers(ctx, c, path, g)
 	for _, s := range strangers {
 		found = append(found, ForeignNode{Path: s.Node, Kind: s.Kind})
 	}
