@@ -139,7 +139,7 @@ type demand struct {
 }
 
 // meets returns nil if h is what d demands and still lasts. Otherwise the error is zk.ErrBadArguments and says what to
-// give, or ErrLost or ErrNotHeld. Every function that takes a Hold, and does not only use it, begins with meets.
+// give, or ErrLost or ErrNotHeld. It is the only check of a Hold that is given to a function, or whose lock is reserved.
 func (h *Hold) meets(d demand) error {
 	if wrong := h.unfit(d); wrong != "" {
 		return fmt.Errorf("%w: %s", zk.ErrBadArguments, wrong)

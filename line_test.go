@@ -164,7 +164,7 @@ func TestBadOptionFailsItsCallerAlone(t *testing.T) {
 					time.Sleep(time.Minute)
 					for _, w := range failed {
 						if w.waiting() || w.err == nil {
-							t.Errorf("the caller with the bad option: %v", w.err)
+							t.Fatalf("the caller with the bad option: %v", w.err)
 						}
 					}
 					h := lock(t, good) // and the next time
@@ -172,7 +172,7 @@ func TestBadOptionFailsItsCallerAlone(t *testing.T) {
 					unlock(t, h)
 					time.Sleep(time.Minute)
 					if w.waiting() || w.err == nil {
-						t.Errorf("the caller with the bad option: %v", w.err)
+						t.Fatalf("the caller with the bad option: %v", w.err)
 					}
 					unlock(t, lock(t, good))
 				})

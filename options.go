@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -81,19 +80,8 @@ func (o *options) refuseOthers() {
 // an option that the server refuses fails only callers who have given it.
 func (o *options) line() string {
 	g := o.grammar
-	line, err := json.Marshal(struct {
-		Mutex, Write, Read names.Template
-		Container          bool
-		Note               queue.Note
-		Value              []byte
-		ACL                []zk.ACL
-		Handoffs           int
-		Keep               time.Duration
-	}{g.Mutex, g.Write, g.Read, g.Container, o.note, o.value, o.acl, o.handoffs, o.keep})
-	if err != nil {
-		panic(err) // it has numbers, text and lists of them only
-	}
-	return string(line)
+	return fmt.Sprintf("%q %q %q %v %#v %v %q %#v %d %d",
+		g.Mutex, g.Write, g.Read, g.Container, o.note, o.value != nil, o.value, o.acl, o.handoffs, o.keep)
 }
 
 func newOptions(opts []Option) options {

@@ -61,8 +61,8 @@ func ofMendedHolds() []mutant {
 		},
 		{
 			number: 911, bug: "a caller with an ACL gets the open node of another", where: "ours, until it was attacked",
-			edits: []edit{{"options.go", "o.note, o.value, o.acl, o.handoffs", "o.note, o.value, nil, o.handoffs"}},
-			tests: []string{"TestCallersOfALineHaveNodesOfTheirOwn", "TestBadOptionFailsItsCallerAlone"},
+			edits: []edit{{"options.go", "o.value, o.acl, o.handoffs", "o.value, nil, o.handoffs"}, {"reentry.go", "case l.acl != nil && !slices.Equal(l.acl, made.acl):", "case !slices.Equal(l.acl, l.acl):"}},
+			tests: []string{"TestCallersOfALineHaveNodesOfTheirOwn", "TestBadOptionFailsItsCallerAlone", "TestNodeThatCannotBeSharedIsRefused"},
 		},
 		{
 			number: 912, bug: "each reader under a writer makes a node, and the names are the same", where: "ours, until it was attacked",
@@ -97,7 +97,7 @@ func ofMendedHolds() []mutant {
 		{
 			number: 918, bug: "a hook that panics keeps the locks of a MultiLock that are held already", where: "–",
 			edits: []edit{{"multilock.go", "\terr = errPanic\n", ""}},
-			tests: []string{"TestHookThatPanicsLeavesNoLock"},
+			tests: []string{"TestHookThatPanicsLeavesNoLock", "TestTraceThatPanicsLeavesNoLock"},
 		},
 		{
 			number: 919, bug: "a candidate whose terms are taken away begins hundreds a second", where: "ours, until it was attacked",
