@@ -186,7 +186,7 @@ func TestDetachedThatCannotBeGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		l, observer := newLine(t, srv), client(t, srv)
 		slowChange(srv, l, 1, 6*time.Second, "answer")
-		srv.Intercept(zkproto.OpDelete, func(string) zktest.Action { return zktest.DropRequest })
+		srv.Intercept(zkproto.OpDelete, func(string) zktest.Action { return zktest.Throttle })
 		d := waitDetached(t.Context(), detached(l.Client, 10*time.Second))
 		time.Sleep(8 * time.Second)
 		if e, p := nodesOf(t, observer); p != 1 {
