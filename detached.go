@@ -34,15 +34,16 @@ type Claim struct {
 	ID      string    // for Unlock
 	Token   int64     // the fencing token
 	Path    string    // of the node
-	Expires time.Time // by the server's clock; zero: never
+	Expires time.Time // as the node says, by the server's clock; zero: never
 }
 
 // NewDetached names the lock at path. NewDetached sends nothing.
 //
-// If expires is above zero, the lock ends this long after it was acquired. Then a client of this package that
-// is first or second in line removes it; a reader only if it is first. TryLock removes it, too. Where only others
-// wait, the server removes it some minutes later, if it has nodes with a time to live (Apache ZooKeeper needs
+// If expires is above zero, the lock ends this long after Lock has asked the server for it. Then a client of this
+// package that is first or second in line removes it; a reader only if it is first. TryLock removes it, too. Where only
+// others wait, the server removes it some minutes later, if it has nodes with a time to live (Apache ZooKeeper needs
 // extendedTypesEnabled). Times are by the server's clock, and the lock never ends early unless that clock jumps.
+// When Lock returns, at least half of the time is left.
 func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Option) *Detached {
 	o := newOptions(opts)
 	o.refuse("a Detached", givenValue|givenLocal|givenReentrant)
@@ -60,33 +61,49 @@ func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Optio
 // which does not end with ctx. If the connection is lost then, Lock returns when it knows whether it holds the
 // lock. That takes a session timeout at most, and the session timeout again if the session ends. If no server
 // has answered by then, the error is ErrUncertain and has the id.
+//
+// If less than half of the lock's time is left when the answer comes, Lock gives the lock up and queues again, at the
+// back. If that happens three times in a row, the time is too short for this server, and the error is
+// zk.ErrBadArguments.
 func (d *Detached) Lock(ctx context.Context) (Claim, error) {
-	for {
-		c, err := d.enter(ctx, true)
-		if err == nil {
-			return c, nil
-		}
-		again := false
-		if !errors.Is(err, ErrUncertain) { // otherwise Lock would wait behind its own lock, and its id would be unknown
-			again, err = outlived(ctx, err)
-		}
-		if !again {
-			return Claim{}, &Error{Op: "lock", Path: d.lock.Path, Err: err}
-		}
-	}
+	return d.acquire(ctx, "lock", true)
 }
 
 // TryLock acquires the lock if nobody holds it or waits for it. Otherwise the error is ErrLocked. See Lock for
-// what happens when the connection is lost.
-func (d *Detached) TryLock(ctx context.Context) (c Claim, err error) {
-	_, err = despiteRemoval(ctx, func() (_ *Hold, err error) {
-		c, err = d.enter(ctx, false)
-		return nil, err
-	})
-	if err != nil {
-		return Claim{}, &Error{Op: "try lock", Path: d.lock.Path, Err: err}
+// what happens when the connection is lost, and when the answer is late.
+func (d *Detached) TryLock(ctx context.Context) (Claim, error) {
+	return d.acquire(ctx, "try lock", false)
+}
+
+// acquire enters until it has the lock.
+func (d *Detached) acquire(ctx context.Context, op string, patience bool) (Claim, error) {
+	turn := pace(1)
+	for late := 0; ; {
+		c, err := d.enter(ctx, patience)
+		again := false
+		switch {
+		case err == nil:
+			return c, nil
+		case errors.Is(err, errLate):
+			late++
+			switch {
+			case ctx.Err() != nil:
+				err = context.Cause(ctx)
+			case late < maxLate:
+				again = true
+			default:
+				err = fmt.Errorf("%w: %w, %d times in a row: let it last longer than %v", zk.ErrBadArguments, err, late, d.expires)
+			}
+		case errors.Is(err, ErrUncertain): // it would wait behind its own lock, and the id would be unknown
+		case patience || errors.Is(err, queue.ErrGone):
+			late = 0
+			turn, err = turn.outlived(ctx, err)
+			again = turn > 0
+		}
+		if !again {
+			return Claim{}, &Error{Op: op, Path: d.lock.Path, Err: err}
+		}
 	}
-	return c, nil
 }
 
 // enter acquires the lock in one session.
@@ -105,6 +122,7 @@ func (d *Detached) enter(ctx context.Context, patience bool) (c Claim, err error
 	if err != nil {
 		return Claim{}, err
 	}
+	err = errPanic
 	defer func() {
 		if watch, _, _ := p.TakeWatch(); watch != nil {
 			watch.Stop()
@@ -112,6 +130,9 @@ func (d *Detached) enter(ctx context.Context, patience bool) (c Claim, err error
 		p.Stop()
 		if err != nil {
 			p.Leave(ctx)
+		}
+		if errors.Is(err, errPanic) && c.ID != "" { // nobody else knows the id
+			d.giveUp(ctx, c, p.Session.Timeout())
 		}
 	}()
 	if err := p.Wait(ctx, patience); err != nil {
@@ -121,43 +142,61 @@ func (d *Detached) enter(ctx context.Context, patience bool) (c Claim, err error
 		return Claim{}, context.Cause(ctx)
 	}
 	c = Claim{ID: o.note.ID, Token: p.Token, Path: p.DetachedPath()}
-	var ttl time.Duration
-	if d.expires > 0 {
-		ttl = d.expires + ttlMargin
-	}
-	doubt, err := p.Detach(func() ([]byte, error) {
+	var expires int64
+	change, err := p.Detach(func() ([]byte, error) {
 		n := o.note
 		n.Token = p.Token // that of the new node would be larger than those of the waiters
 		if d.expires > 0 {
-			n.Expires = p.At(time.Now()) + d.expires.Milliseconds() + 1 // rounded up
-			c.Expires = time.UnixMilli(n.Expires)
+			expires = p.At(time.Now()) + d.expires.Milliseconds() + 1 // rounded up
 		}
+		n.Expires = expires
 		return n.Encode()
-	}, ttl)
-	if err == nil || !doubt {
-		return c, err
+	}, d.expires)
+	if change.Doubt {
+		expires, err = d.settle(ctx, &change, c, p.Session.Timeout(), err)
 	}
-	return d.settle(ctx, c, p.Session.Timeout(), err)
-}
-
-// ttlMargin is how much longer the server keeps an expired lock: clients are quicker and more exact.
-const ttlMargin = time.Minute
-
-// settle finds out whether a Lock that has failed with cause holds the lock all the same.
-func (d *Detached) settle(ctx context.Context, c Claim, patience time.Duration, cause error) (Claim, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	data, _, ok, err := d.lock.Settle(ctx, c.Path)
 	switch {
 	case err != nil:
-		return Claim{}, fmt.Errorf("%w: the lock may be held with the id %s: %w", ErrUncertain, c.ID, err)
-	case !ok:
-		return Claim{}, cause
+		return Claim{}, err
+	case expires == 0:
+		return c, nil
 	}
-	if n := queue.ReadNote(data); n.Expires != 0 {
-		c.Expires = time.UnixMilli(n.Expires)
+	if left := change.Left(expires); left <= 0 || 2*left < d.expires.Milliseconds() {
+		d.giveUp(ctx, c, p.Session.Timeout())
+		return Claim{}, errLate
 	}
+	c.Expires = time.UnixMilli(expires)
 	return c, nil
+}
+
+// settle finds out whether a Lock that has failed with cause holds the lock all the same, and when that lock expires. The
+// time is 0 if it never does.
+func (d *Detached) settle(ctx context.Context, change *queue.Change, c Claim, patience time.Duration, cause error) (expires int64, _ error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	data, stat, ok, err := d.lock.Settle(ctx, c.Path)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%w: the lock may be held with the id %s: %w", ErrUncertain, c.ID, err)
+	case !ok:
+		return 0, cause
+	}
+	change.Stat = stat
+	return queue.ReadNote(data).Expires, nil
+}
+
+// errLate means that the lock was acquired, and that the answer came too late to be of use. The lock is given up again.
+var errLate = errors.New("less than half of its time was left when the server's answer came")
+
+// maxLate is how many such answers in a row end a Lock.
+const maxLate = 3
+
+// giveUp removes the node of a claim. No other node ever has its name. If no server answers for as long as patience,
+// the node stays until it expires.
+func (d *Detached) giveUp(ctx context.Context, c Claim, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	d.remove(ctx, c.Path)
 }
 
 // Unlock releases the lock that Lock, in any process, has acquired with this id. The error is ErrNotHeld if
@@ -175,12 +214,6 @@ func (d *Detached) unlock(ctx context.Context, id string) error {
 		return err
 	}
 	node, others, err := d.held(ctx, id)
-	if err == nil && node == "" { // the server may be behind the one that has made the node
-		err = queue.BehindWrite(ctx, l.Client, l.Path, func() (err error) {
-			node, others, err = d.held(ctx, id)
-			return err
-		})
-	}
 	switch {
 	case err != nil:
 		return err
@@ -189,8 +222,13 @@ func (d *Detached) unlock(ctx context.Context, id string) error {
 	case node == "":
 		return fmt.Errorf("%w: nobody has the id %.40q", ErrNotHeld, id)
 	}
+	return d.remove(ctx, node)
+}
+
+// remove removes the node of a claim. The error is ErrNotHeld if it is gone.
+func (d *Detached) remove(ctx context.Context, node string) error {
 	for doubt := false; ; { // the name is never used again, so the delete can be sent again
-		err := queue.Retry(ctx, func() error { return l.Client.Delete(ctx, node, zk.AnyVersion) })
+		err := queue.Retry(ctx, func() error { return d.lock.Client.Delete(ctx, node, zk.AnyVersion) })
 		switch {
 		case errors.Is(err, zk.ErrNoNode) && doubt:
 			return nil

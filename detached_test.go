@@ -276,11 +276,11 @@ func TestDetachedThatCannotFindOutSaysSo(t *testing.T) {
 		})
 		_, err := detached(c, 0).Lock(t.Context())
 		wantErr(t, err, holdfast.ErrUncertain)
+		srv.Intercept(zkproto.OpMulti, nil)
 		entries, lerr := holdfast.List(t.Context(), observer, lockPath)
 		if lerr != nil || len(entries) != 1 || !strings.Contains(fmt.Sprint(err), entries[0].ID) {
 			t.Fatalf("%+v, %v; the error %v must have the id", entries, lerr, err)
 		}
-		srv.Intercept(zkproto.OpMulti, nil)
 		if err := detached(observer, 0).Unlock(t.Context(), entries[0].ID); err != nil {
 			t.Error(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -53,7 +52,7 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 //
 // The context of f ends when the term is lost, with a cause that is ErrLost, or when ctx ends. Then f should
 // return at once. The context has the values of ctx. FromContext returns the term's Hold, for Token and
-// Proclaim.
+// Proclaim. If one term after the other is lost within ten seconds, Lead pauses before the next, up to a second.
 //
 // If f returns before its term is lost, or after the end of ctx, Lead returns the error of f. It is joined with
 // an error that is ErrLost if the term did not last until Lead had resigned. If f returns an error after a
@@ -61,12 +60,12 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 // Lead nevertheless, f cancels ctx. Lead also returns the errors of Campaign, among them the cause of ctx
 // if ctx ends before the caller leads. If f panics, Lead resigns.
 func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Context) error) error {
-	for {
+	for turn := pace(1); ; {
 		h, err := e.campaign(ctx, "lead", value)
 		if err != nil {
 			return err
 		}
-		lost := false
+		lost, began := false, time.Now()
 		err = h.during(ctx, func(ctx context.Context) error {
 			err := f(ctx)
 			lost = errors.Is(h.over(), ErrLost)
@@ -75,6 +74,7 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 		if !lost || ctx.Err() != nil {
 			return err
 		}
+		turn = turn.nextAfter(ctx, began)
 	}
 }
 
@@ -101,6 +101,7 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte) (*Hold
 // candidate returns the lock of a candidate with value.
 func (e *Election) candidate(value []byte) lock {
 	q := e.lock
+	q.term = true
 	if q.Grammar.Mutex.Unique() {
 		q.value = append([]byte{}, value...)
 	} else {
@@ -109,20 +110,20 @@ func (e *Election) candidate(value []byte) lock {
 	return q
 }
 
-// Proclaim changes the leader's value without a new term. h is from Campaign. The error is ErrLost or
-// ErrNotHeld if its term is over; then nothing was changed. Proclaim takes two round trips. When ctx ends,
-// the value may have changed all the same.
+// Proclaim changes the leader's value without a new term. h is from Campaign. If it is not a Hold of this election,
+// the error is zk.ErrBadArguments. The error is ErrLost or ErrNotHeld if its term is over. Then nothing was changed.
+// Proclaim takes two round trips. When ctx ends, the value may have changed all the same.
 func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
-	if err := e.lock.valid(); err != nil {
-		return h.fail("proclaim", err)
+	err := e.lock.valid()
+	if err == nil {
+		err = h.meets(demand{by: "Proclaim", one: true, term: &e.lock})
 	}
-	t := h.tenures[0]
-	if t.lock.Client != e.lock.Client || t.lock.Path != e.lock.Path {
-		return h.fail("proclaim", fmt.Errorf("%w: the Hold is not of the election %s", ErrNotHeld, e.lock.Path))
+	if err == nil {
+		t := h.tenures[0]
+		err = t.replace(ctx, h, func(present []byte) ([]byte, error) { return t.lock.withCandidate(present, value) })
 	}
-	err := t.replace(ctx, h, func(present []byte) ([]byte, error) { return t.lock.withCandidate(present, value) })
 	if err != nil {
-		return h.fail("proclaim", err)
+		return &Error{Op: "proclaim", Path: e.lock.Path, Err: err}
 	}
 	return nil
 }
@@ -137,7 +138,8 @@ func (l *lock) withCandidate(data, value []byte) ([]byte, error) {
 	return n.Encode()
 }
 
-// Leader returns the leader at some moment after the call. The error is ErrNoLeader if there is none.
+// Leader returns the leader at some moment after the call. The error is ErrNoLeader if there is none. Each call
+// costs the ensemble a transaction, and [Election.Leaders] only one for each session.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	for l, err := range e.Leaders(ctx) {
 		var said *Error
@@ -158,7 +160,8 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 // for the 0 between two leaders. When a session ends, Leaders continues in the next one. An error is the last
 // element; if ctx ends, it is the cause.
 //
-// It costs the ensemble one watch on one node, however many candidates there are.
+// It costs the ensemble one transaction for each session, and one watch on one node, however many candidates there
+// are.
 func (e *Election) Leaders(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		f := follower{election: e, yield: yield}
@@ -199,7 +202,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 	// The server that we read from may be behind the one that elected the leader, or behind the one that
 	// the previous session read from.
-	if err := queue.Retry(ctx, func() error { return s.Sync(ctx, q.Path) }); err != nil {
+	if err := queue.Barrier(ctx, s, q.Path); err != nil {
 		return err
 	}
 	for {
@@ -214,8 +217,7 @@ func (f *follower) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !f.tell(l) {
-			watch.Stop()
+		if !f.tellOr(l, watch.Stop) {
 			return nil
 		}
 		select {
@@ -226,6 +228,16 @@ func (f *follower) follow(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// tellOr is tell, and calls stop if the caller breaks off or panics.
+func (f *follower) tellOr(l Leader, stop func()) (goOn bool) {
+	defer func() {
+		if !goOn {
+			stop()
+		}
+	}()
+	return f.tell(l)
 }
 
 // tell yields l if it differs from the latest one.

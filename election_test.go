@@ -249,7 +249,7 @@ func TestProclaimOfALostTermChangesNothing(t *testing.T) {
 		_, err := e.Leader(t.Context())
 		wantErr(t, err, holdfast.ErrNoLeader)
 		m := lock(t, holdfast.NewMutex(client(t, srv), lockPath+"/other"))
-		wantErr(t, e.Proclaim(t.Context(), m, nil), holdfast.ErrNotHeld)
+		wantErr(t, e.Proclaim(t.Context(), m, nil), zk.ErrBadArguments)
 		unlock(t, m)
 	})
 }
@@ -279,7 +279,7 @@ func TestProclaimSurvivesALostConnection(t *testing.T) {
 
 // Whichever request of an observer is lost, it reports the next leader.
 func TestObserverMissesNothingThroughLostConnections(t *testing.T) {
-	for _, op := range []zkproto.Op{zkproto.OpSync, zkproto.OpGetData, zkproto.OpGetChildren2, zkproto.OpExists} {
+	for _, op := range []zkproto.Op{zkproto.OpMulti, zkproto.OpGetData, zkproto.OpGetChildren2, zkproto.OpExists} {
 		for _, fault := range faults {
 			t.Run(fmt.Sprintf("%v/%v", op, fault), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -329,7 +329,7 @@ func TestObserverCostsOneWatch(t *testing.T) {
 		c := client(t, srv)
 		synctest.Wait()
 		var requests atomic.Int32
-		for _, op := range []zkproto.Op{zkproto.OpGetData, zkproto.OpGetChildren2, zkproto.OpExists, zkproto.OpSync} {
+		for _, op := range []zkproto.Op{zkproto.OpGetData, zkproto.OpGetChildren2, zkproto.OpExists, zkproto.OpMulti} {
 			srv.Intercept(op, func(string) zktest.Action {
 				requests.Add(1)
 				return zktest.Pass

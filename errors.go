@@ -45,6 +45,10 @@ var (
 	ErrLayout = names.ErrLayout
 )
 
+// errPanic is the error of a function that makes nodes until it returns. So its deferred cleanup also runs if it does
+// not return: a hook of the program has panicked, see [Observer] and [zk.Trace].
+var errPanic = errors.New("a hook has panicked")
+
 // An Error says which operation on which lock failed.
 type Error struct {
 	Op   string // "lock", "try lock", "unlock", "list", …

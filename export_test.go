@@ -71,3 +71,6 @@ func OnceShard(name string) string { m := marksOf("", name); return m.shard }
 
 // LeftOf is leftOf.
 var LeftOf = leftOf
+
+// OnceDirectory returns the directory of a Once's key.
+func OnceDirectory(path, key string) string { m := marksOf(path, key); return m.dir }

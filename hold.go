@@ -128,6 +128,54 @@ func FromContext(ctx context.Context) (h *Hold, ok bool) {
 
 func (h *Hold) first() *queue.Place { return h.tenures[0].places[0] }
 
+// A demand is what a function needs of a Hold that it is given. The lock must have one holder at a time, and a node
+// that goes with its Hold.
+type demand struct {
+	by     string     // the function, as the subject of a sentence
+	client *zk.Client // of the lock; nil: any
+	one    bool       // one lock, and a Hold that nobody shares (see Reentrant)
+	queued bool       // locks with a queue
+	term   *lock      // of the Election that the Hold must be a term of; nil: none
+}
+
+// meets returns nil if h is what d demands and still lasts. Otherwise the error is zk.ErrBadArguments and says what to
+// give, or ErrLost or ErrNotHeld. It is the only check of a Hold that is given to a function, or whose lock is reserved.
+func (h *Hold) meets(d demand) error {
+	if wrong := h.unfit(d); wrong != "" {
+		return fmt.Errorf("%w: %s", zk.ErrBadArguments, wrong)
+	}
+	return h.over()
+}
+
+// unfit says why h is not what d demands, and what to give. It returns "" if h is.
+func (h *Hold) unfit(d demand) string {
+	switch {
+	case h == nil || len(h.tenures) == 0:
+		return d.by + " needs a Hold: give the one that Lock has returned"
+	case d.one && len(h.tenures) > 1:
+		return fmt.Sprintf("%s needs a Hold of one lock, and this one is of %d: lock one of them alone", d.by, len(h.tenures))
+	}
+	for _, t := range h.tenures {
+		l := t.lock
+		switch {
+		case d.term != nil && (!l.term || l.Client != d.term.Client || l.Path != d.term.Path || l.Grammar.Queue != d.term.Grammar.Queue):
+			return fmt.Sprintf("%s needs a Hold of the election %s: give the one that Campaign has returned", d.by, d.term.Path)
+		case l.Kind == queue.Semaphore || l.Kind == queue.Slots || t.places[0].Shared:
+			return fmt.Sprintf("%s needs a lock that one caller at a time can hold, and %s is held as %s: give a Hold of a Mutex or of a writer",
+				d.by, l.Path, t.shareOf())
+		case d.queued && l.Kind != queue.Lock:
+			return fmt.Sprintf("%s needs a lock with a queue, and %s has none: give a Hold of a Mutex or of a writer", d.by, l.Path)
+		case l.handoffs > 0 || l.keep > 0:
+			return fmt.Sprintf("%s needs a lock whose holders have nodes of their own: make the lock without WithLocalHandoff and WithKeep", d.by)
+		case d.client != nil && l.Client != d.client:
+			return fmt.Sprintf("%s needs a Hold of the same client, and %s is locked with another one: make both with one client", d.by, l.Path)
+		case d.one && t.isShared():
+			return fmt.Sprintf("%s needs a Hold that is alone, and another Hold has joined the lock %s (see Reentrant): unlock the others first", d.by, l.Path)
+		}
+	}
+	return ""
+}
+
 // Commit executes ops as one transaction that succeeds only while the lock is held: it begins with
 // checks that our nodes exist. That is exact and needs no clock, so use it for data that are kept in
 // ZooKeeper itself. The results are those of ops. Commit uses the session that holds the lock.
@@ -249,17 +297,36 @@ func (h *Hold) Unlock() error {
 	if !first {
 		return h.fail("unlock", ErrNotHeld)
 	}
-	for _, t := range slices.Backward(h.tenures) {
+	left := h.tenures
+	defer func() { h.dropAll(left) }()
+	var reports []func() // when all nodes are removed
+	for i, t := range slices.Backward(h.tenures) {
+		left = h.tenures[:i]
 		f, err := t.drop(h)
-		h.observed(t).reportRelease(err, f)
 		if loss == nil {
 			loss = err
 		}
+		part := h.observed(t)
+		if i > 0 || len(reports) > 0 {
+			reports = append(reports, func() { part.reportRelease(err, f) })
+		} else {
+			part.reportRelease(err, f)
+		}
+	}
+	for _, report := range reports {
+		report()
 	}
 	if loss != nil {
 		return h.fail("unlock", loss)
 	}
 	return nil
+}
+
+// dropAll removes h from the tenures that are left. There are some only if a hook has panicked, see errPanic.
+func (h *Hold) dropAll(left []*tenure) {
+	for _, t := range slices.Backward(left) {
+		t.drop(h)
+	}
 }
 
 // end ends the Hold and its Context. first is false if it was unlocked before. loss is why the lock was
@@ -295,7 +362,10 @@ func (h *Hold) Release() error {
 		wait func() (fate, error)
 	}
 	var removals []removal
-	for _, t := range slices.Backward(h.tenures) {
+	left := h.tenures
+	defer func() { h.dropAll(left) }()
+	for i, t := range slices.Backward(h.tenures) {
+		left = h.tenures[:i]
 		removals = append(removals, removal{h.observed(t), t.startDrop(h)})
 	}
 	go func() {
@@ -353,8 +423,17 @@ func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, 
 		}
 	}
 	var results []zk.Result
-	err := loss
-	if loss == nil {
+	err := errPanic
+	defer func() {
+		if errors.Is(err, errPanic) {
+			for _, t := range slices.Backward(over) {
+				t.removeNodes()
+			}
+		}
+	}()
+	if loss != nil {
+		err = loss
+	} else {
 		results, err = h.transact(ctx, slices.Concat(guards, watermarks), ops)
 		if err != nil && len(watermarks) > 0 && !zk.MayHaveHappened(err) { // perhaps because of them
 			results, err = h.transact(ctx, guards, ops)

@@ -17,9 +17,8 @@ import (
 // client removes the node: at once if nobody here holds the lock, otherwise at Unlock. This suits a lock that
 // one client takes many times in a row. An idle of 0, which is the default, keeps nothing.
 //
-// "Somebody else" is also a caller in this client whose lock differs in path, layout or side, or has no
-// WithKeep, and a client that makes or removes a node below the lock's path. Locks with WithLocalHandoff on
-// the same path share the line.
+// "Somebody else" is also a caller in this client whose lock differs in side or in an option (see
+// [WithLocalHandoff]), and a client that makes or removes a node below the lock's path.
 //
 // The first Unlock that keeps the lock writes a mark into the node, and returns when the mark is there. List
 // then says Kept. If a later Hold lasts longer than a second, the mark is removed, and its Unlock writes it
@@ -33,8 +32,8 @@ import (
 //
 // WithKeep includes the local queue of [WithLocalHandoff]: goroutines of the client wait behind one node.
 // While nobody else waits, they hand the lock on without a bound; then the bound of WithLocalHandoff applies,
-// which is 0 without that option. The Holds of one node share its fencing token, and List shows the owner, the
-// reason and often the beginning of the first. The option is for [Mutex] and [RWMutex], and has no effect on
+// which is 0 without that option. The Holds of one node share its fencing token, and List often shows the
+// beginning of the first. The option is for [Mutex] and [RWMutex], and has no effect on
 // the read side. The other kinds refuse it, unless idle is 0.
 //
 // Lock caching of this sort is described for Chubby (Burrows 2006, section 2.4) and for Lustre's lock manager.

@@ -10,7 +10,7 @@ import (
 // mark writes into the node whether the lock is kept. It returns false if the lock should be given up. Like all
 // changes of the data it names the version that it replaces, so it undoes no request to release the lock.
 func (t *tenure) mark(is bool) bool {
-	if !t.lock.saysSince() {
+	if !t.saysSince() {
 		return true // the data are the program's own
 	}
 	end, err := t.rewrites.begin(t.ctx)

@@ -110,7 +110,9 @@ func TestLayoutsWithoutANameAreTwoLocks(t *testing.T) {
 		unlock(t, both)
 
 		h := lock(t, in(left, holdfast.WithLocalHandoff(3)))
-		w := wait(t.Context(), in(right, holdfast.WithLocalHandoff(3)))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		w := wait(ctx, in(right, holdfast.WithLocalHandoff(3)))
 		if w.waiting() {
 			t.Error("a free lock waits in the local queue of another")
 		}

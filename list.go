@@ -44,7 +44,8 @@ type Entry struct {
 // nobody holds, or that never existed, has an empty queue. For a semaphore, it returns the permits in use,
 // one entry each, and then the waiters. For a Slots, it returns the slots in use by their numbers, in every
 // layout, and then the waiters. Of the options, only WithLayout counts. Children whose names are not in the
-// layout's forms are left out.
+// layout's forms are left out. A transaction that changes nothing comes before the reads, since a server may be
+// behind the one that granted the lock.
 func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Entry, error) {
 	o := newOptions(opts)
 	entries, err := list(ctx, c, path, o.grammar)
@@ -54,14 +55,19 @@ func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Ent
 	return entries, nil
 }
 
-func list(ctx context.Context, c *zk.Client, path string, g *names.Grammar) ([]Entry, error) {
+func list(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (entries []Entry, err error) {
 	if err := queue.ValidatePath(path); err != nil {
 		return nil, err
 	}
-	// The server that we read from may be behind the one that granted the lock.
-	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
-		return nil, err
-	}
+	err = queue.BehindWrite(ctx, c, path, func() (err error) {
+		entries, err = listNow(ctx, c, path, g)
+		return err
+	})
+	return entries, err
+}
+
+// listNow is list for what the server shows.
+func listNow(ctx context.Context, c *zk.Client, path string, g *names.Grammar) ([]Entry, error) {
 	entries, subdirs, err := listDir(ctx, c, path, g)
 	if err != nil {
 		return nil, err
@@ -269,6 +275,7 @@ func foreign(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (
 	if err := queue.ValidatePath(path); err != nil {
 		return nil, err
 	}
+	// A node that comes after the look is not seen either, so this is worth no write.
 	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
 		return nil, err
 	}

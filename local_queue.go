@@ -15,8 +15,9 @@ import (
 // elsewhere waits for at most n+1 tenures where it would have waited for one. That is why it is not the
 // default. The lock goes back earlier if nobody waits here, or if somebody asks for it (see Revoke).
 //
-// The Holds of one node share its fencing token. List shows the owner and the reason of the first. The
-// option is for [Mutex] and [RWMutex], among locks of one path, client, layout and side. It has no effect
+// The Holds of one node share its fencing token. The option is for [Mutex] and [RWMutex], among locks of one
+// path, client and side with the same options; only [WithObserver] and [Reentrant] may differ. Locks whose options differ,
+// for example in the reason, have a queue and a node each. It has no effect
 // on the read side, which readers share, nor on TryLock, which fails with ErrLocked while the local queue is
 // not empty. The other kinds refuse it, unless n is 0, which is the default.
 func WithLocalHandoff(n int) Option {
@@ -30,7 +31,7 @@ func WithLocalHandoff(n int) Option {
 }
 
 // A localQueue is the goroutines of one client that want one lock (see WithLocalHandoff). Locks have no
-// state of their own, so a key identifies it: everything that makes two locks the same. It exists only
+// state of their own, so a key identifies it: everything that makes two locks the same, and their nodes. It exists only
 // while a goroutine is in it, or the client keeps the lock (see keep.go).
 //
 // One goroutine, contend, queues for all of them on the ensemble. It ends when it has acquired the lock,
@@ -51,6 +52,7 @@ type localKey struct {
 	path   string
 	queue  string // of the grammar
 	side   names.Side
+	line   string // of the options
 }
 
 // A waiter is one call of Lock in a local queue.
@@ -76,7 +78,9 @@ var localQueues = struct {
 // together.
 func (l *lock) handsOff(s names.Side) bool { return (l.handoffs > 0 || l.keep > 0) && s != names.Read }
 
-func (l *lock) localKey(s names.Side) localKey { return localKey{l.Client, l.Path, l.Grammar.Queue, s} }
+func (l *lock) localKey(s names.Side) localKey {
+	return localKey{l.Client, l.Path, l.Grammar.Queue, s, l.line}
+}
 
 // waitLocally implements Lock with WithLocalHandoff or WithKeep.
 func (l *lock) waitLocally(ctx context.Context, s names.Side) (*Hold, error) {

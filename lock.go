@@ -1,8 +1,11 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
+	"time"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
@@ -51,10 +54,17 @@ func (h *Hold) during(ctx context.Context, f func(context.Context) error) error 
 type lock struct {
 	*queue.Queue
 	options
+	line string // of its local queue, see options.line
+	term bool   // its Holds are terms of an Election
 }
 
 func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
-	return lock{&queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, o}
+	o.refuseOthers()
+	l := lock{Queue: &queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, options: o}
+	if o.handoffs > 0 || o.keep > 0 {
+		l.line = o.line()
+	}
+	return l
 }
 
 // valid returns why no call on the lock can succeed, or nil: its path, or an option.
@@ -62,7 +72,7 @@ func (l *lock) valid() error {
 	if err := queue.ValidatePath(l.Path); err != nil {
 		return err
 	}
-	return l.refused
+	return cmp.Or(l.refused, l.Grammar.Invalid())
 }
 
 // wait implements Lock: it queues and blocks until the lock is held.
@@ -73,7 +83,7 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 	case l.handsOff(s):
 		h, err = l.waitLocally(ctx, s) // behind one place in the queue, see local_queue.go and keep.go
 	default:
-		for again := true; again; again, err = outlived(ctx, err) {
+		for turn := pace(1); turn > 0; turn, err = turn.outlived(ctx, err) {
 			h, err = l.enter(ctx, s, true)
 		}
 	}
@@ -91,7 +101,7 @@ func (l *lock) waitObserved(ctx context.Context, op string, s names.Side) (*Hold
 		if l.handsOff(s) {
 			return l.waitLocally(ctx, s)
 		}
-		for again := true; again; again, err = outlived(ctx, err) {
+		for turn := pace(1); turn > 0; turn, err = turn.outlived(ctx, err) {
 			h, err = l.enter(ctx, s, true)
 		}
 		return h, err
@@ -127,7 +137,14 @@ func (l *lock) attempt(ctx context.Context, op string, permits int, acquire func
 		h, err = nil, &Error{Op: op, Path: l.Path, Err: err}
 	}
 	if seen != nil {
+		reported := false
+		defer func() {
+			if !reported && h != nil { // a hook has panicked, and the caller does not get the Hold
+				h.Unlock()
+			}
+		}()
 		seen.ended(h, err)
+		reported = true
 	}
 	return h, err
 }
@@ -135,35 +152,69 @@ func (l *lock) attempt(ctx context.Context, op string, permits int, acquire func
 // despiteRemoval calls enter again for as long as ctx lives and somebody has removed the node of the
 // attempt. For TryLock, that is no answer: its own place says nothing about who is ahead.
 func despiteRemoval(ctx context.Context, enter func() (*Hold, error)) (*Hold, error) {
-	for {
+	for turn := pace(1); ; {
 		h, err := enter()
-		switch {
-		case !errors.Is(err, queue.ErrGone):
+		if !errors.Is(err, queue.ErrGone) {
 			return h, err
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
+		}
+		if turn, err = turn.outlived(ctx, err); turn == 0 {
+			return nil, err
 		}
 	}
 }
 
 // outlive calls enter again for as long as the wait outlives its session or its node.
 func outlive(ctx context.Context, enter func() (*Hold, error)) (h *Hold, err error) {
-	for again := true; again; again, err = outlived(ctx, err) {
+	for turn := pace(1); turn > 0; turn, err = turn.outlived(ctx, err) {
 		h, err = enter()
 	}
 	return h, err
 }
 
-// outlived reports whether to enter again after err: while ctx lives, if the session has ended or the
-// node was removed. A wait goes on then; a tenure does not. Otherwise it returns why Lock fails.
-func outlived(ctx context.Context, err error) (again bool, _ error) {
-	switch {
-	case !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, queue.ErrGone):
-		return false, err
-	case ctx.Err() != nil: // the caller has given up, whatever came first
-		return false, context.Cause(ctx)
+// A pace counts how often work has begun that others end again and again, such as a wait whose node is removed. The
+// work begins again at once for the first time, and later after a pause of up to a second. 0 means that it does not.
+type pace int
+
+// calm is how long work must have gone on to count as the first again.
+const calm = 10 * time.Second
+
+// next pauses before the work begins again. It is 0 if ctx has ended.
+//
+//go:noinline
+func (p pace) next(ctx context.Context) pace {
+	if p > 1 {
+		pause := min(queue.FirstPause<<min(p-2, 10), time.Second)
+		timer := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
 	}
-	return true, nil
+	if ctx.Err() != nil {
+		return 0
+	}
+	return p + 1
+}
+
+// nextAfter is next for work that has gone on since began.
+func (p pace) nextAfter(ctx context.Context, began time.Time) pace {
+	if time.Since(began) > calm {
+		p = 1
+	}
+	return p.next(ctx)
+}
+
+// outlived reports whether to enter again after err: while ctx lives, if the session has ended or the
+// node was removed. A wait goes on then; a tenure does not. Otherwise it returns 0, and why Lock fails.
+func (p pace) outlived(ctx context.Context, err error) (pace, error) {
+	if !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, queue.ErrGone) {
+		return 0, err
+	}
+	if p = p.next(ctx); p == 0 { // the caller has given up, whatever came first
+		return 0, context.Cause(ctx)
+	}
+	return p, nil
 }
 
 // enter acquires the lock in one session. Without patience, it fails with ErrLocked where it would
@@ -178,15 +229,18 @@ func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, e
 
 // finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot
 // begin, it gives the place up.
-func (l *lock) finish(ctx context.Context, p *queue.Place, err error) (h *Hold, _ error) {
-	if err == nil {
-		h, err = newHold(ctx, l, p)
+func (l *lock) finish(ctx context.Context, p *queue.Place, waited error) (_ *Hold, err error) {
+	err = errPanic
+	defer func() {
+		p.Stop()
+		if err != nil {
+			p.Leave(ctx) // or all that are behind us wait for a ghost
+		}
+	}()
+	if waited != nil {
+		return nil, waited
 	}
-	p.Stop()
-	if err != nil {
-		p.Leave(ctx) // or all that are behind us wait for a ghost
-	}
-	return h, err
+	return newHold(ctx, l, p)
 }
 
 // begin returns a place to wait in. There is none if the context descends from a Hold of the lock;

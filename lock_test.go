@@ -451,14 +451,14 @@ func TestNodeOfADyingSessionIsNotFoundInsteadOfOurs(t *testing.T) {
 }
 
 // helix #1118, pravega #3985: a mere reader may read from a server that lags, so List makes
-// it catch up first. A locker need not: its own create ensures this.
+// it catch up first, by a write. A locker need not: its own create ensures this.
 func TestListLetsTheServerCatchUpBeforeItReads(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		unlock(t, lock(t, holdfast.NewMutex(c, lockPath)))
 		var mu sync.Mutex
 		var order []zkproto.Op
-		for _, op := range []zkproto.Op{zkproto.OpSync, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpExists} {
+		for _, op := range []zkproto.Op{zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpExists} {
 			srv.Intercept(op, func(string) zktest.Action {
 				mu.Lock()
 				defer mu.Unlock()
@@ -472,7 +472,7 @@ func TestListLetsTheServerCatchUpBeforeItReads(t *testing.T) {
 		if _, err := holdfast.List(t.Context(), c, lockPath); err != nil {
 			t.Fatal(err)
 		}
-		if want := []zkproto.Op{zkproto.OpSync, zkproto.OpGetChildren2, zkproto.OpGetData}; !slices.Equal(order, want) {
+		if want := []zkproto.Op{zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpGetData}; !slices.Equal(order, want) {
 			t.Errorf("List sent %v; want %v", order, want)
 		}
 	})

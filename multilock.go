@@ -96,7 +96,7 @@ const (
 // cannot be among them. The same lock may be named several times. It is acquired once, in its strongest form:
 // as writer rather than as reader, and with the largest number of permits. NewMultiLock sends nothing. Lock
 // returns what is wrong with the list: zk.ErrBadArguments for two locks that cannot be ordered or would wait
-// for each other.
+// for each other, and for the same lock with two values of WithACL or WithValue.
 func NewMultiLock(ls ...Locker) *MultiLock {
 	m := &MultiLock{}
 	if len(ls) == 0 {
@@ -115,7 +115,9 @@ func NewMultiLock(ls ...Locker) *MultiLock {
 	all := m.parts
 	m.parts = nil
 	for _, p := range all {
-		if slices.ContainsFunc(m.parts, func(o part) bool { return p.compare(o) == 0 && p.lock.Client == o.lock.Client }) {
+		same := slices.IndexFunc(m.parts, func(o part) bool { return p.compare(o) == 0 && p.lock.Client == o.lock.Client })
+		if same >= 0 {
+			m.err = cmp.Or(m.err, p.lock.sharesNode(m.parts[same].lock))
 			continue
 		}
 		for _, o := range m.parts {
@@ -203,6 +205,7 @@ func (m *MultiLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 	waitCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var held []*Hold
+	err = errPanic
 	defer func() {
 		if err != nil {
 			for _, h := range slices.Backward(held) {

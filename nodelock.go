@@ -62,7 +62,7 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 		if !q.reentrant {
 			return nil, ErrDeadlock
 		}
-		return held[0].again(ctx)
+		return q.join(ctx, held[0])
 	}
 	session, err := q.Client.Session(ctx)
 	if err != nil {
@@ -75,6 +75,7 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 		return nil, err
 	}
 	p := &queue.Place{Queue: q.Queue, Session: session, Dir: q.Path[:cut], Attempt: a, Exact: true, Data: data}
+	err = errPanic
 	defer func() {
 		if err != nil {
 			p.Leave(ctx)

@@ -12,6 +12,9 @@ import (
 // Commit that finds the lock lost. So hooks of different locks and Holds run at the same time. They must return
 // soon. They may use the Hold, but must not wait for a lock or release it.
 //
+// A hook that panics, or ends its goroutine, ends the call that has called it. Nothing stays locked: if Acquired does
+// so, the lock is released. In a goroutine of this package, a panic ends the program.
+//
 // For every Queued there is one Acquired. For every Acquired with a Hold there is at most one Lost and, once the
 // program unlocks, one Released. Lost comes before Released, unless Unlock and the loss come together.
 type Observer struct {

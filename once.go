@@ -174,18 +174,17 @@ const anyPeriod = time.Millisecond
 
 func (o *Once) recordedOf(ctx context.Context, key string, period time.Duration) (r *Result, err error) {
 	j, err := o.job(key, period)
-	var last *mark
+	var last, begun *mark
 	if err == nil {
-		err = queue.Retry(ctx, func() error { return j.client.Sync(ctx, j.dir) })
+		err = queue.BehindWrite(ctx, j.client, j.dir, func() (err error) {
+			if last, err = j.read(ctx, j.client, j.done()); err == nil {
+				begun, err = j.read(ctx, j.client, j.begun())
+			}
+			return err
+		})
 	}
-	if err == nil {
-		last, err = j.read(ctx, j.client, j.done())
-	}
-	if err == nil {
-		var begun *mark
-		if begun, err = j.read(ctx, j.client, j.begun()); begun != nil && (last == nil || begun.Token > last.Token) {
-			last = begun
-		}
+	if begun != nil && (last == nil || begun.Token > last.Token) {
+		last = begun
 	}
 	if err == nil && last != nil {
 		found := last.result()
@@ -279,7 +278,7 @@ func (j *job) answer(ctx context.Context) (Result, error) {
 			return m.result(), errors.Join(err, m.outcome())
 		}
 	}
-	for {
+	for turn := pace(1); ; {
 		h, err := j.enter(ctx)
 		if err != nil {
 			return Result{}, err
@@ -291,8 +290,7 @@ func (j *job) answer(ctx context.Context) (Result, error) {
 		if errors.Is(err, ErrUncertain) && ctx.Err() == nil {
 			continue // f was not called, and the next turn finds out what is recorded
 		}
-		again, err := outlived(ctx, err)
-		if !again {
+		if turn, err = turn.outlived(ctx, err); turn == 0 {
 			return r, err
 		}
 	}
@@ -356,10 +354,10 @@ func (j *job) begin(ctx context.Context, h *Hold, seen record, m *mark) error {
 	if !j.options.once.atMostOnce {
 		return errors.Join(h.over(), context.Cause(ctx))
 	}
-	ops := []zk.Op{j.bump(zk.AnyVersion), j.put(j.begun(), seen.begun != nil, m)}
+	ops := []zk.Op{j.bump(zk.AnyVersion), j.put(j.begun(), seen.begun, m)}
 	undo := []zk.Op{j.bump(zk.AnyVersion), zk.DeleteOp(j.begun(), zk.AnyVersion)}
 	if seen.begun != nil { // of an earlier period: it may count for callers with a longer one
-		undo[1] = j.put(j.begun(), true, seen.begun)
+		undo[1] = zk.SetOp(j.begun(), seen.begun.encode(), zk.AnyVersion)
 	}
 	err := j.write(ctx, h, j.begun(), m.Token, ops, undo)
 	if err == nil {
@@ -410,7 +408,7 @@ func (j *job) work(ctx context.Context, h *Hold) ([]byte, error) {
 // finish records the end of a run. In the same transaction, it removes old marks of other keys.
 func (j *job) finish(ctx context.Context, h *Hold, seen record, m *mark) error {
 	for prune := j.options.once.forgetAfter > 0; ; prune = false {
-		ops := []zk.Op{j.bump(zk.AnyVersion), j.put(j.done(), seen.done != nil, m)}
+		ops := []zk.Op{j.bump(zk.AnyVersion), j.put(j.done(), seen.done, m)}
 		if j.options.once.atMostOnce {
 			ops = append(ops, zk.DeleteOp(j.begun(), zk.AnyVersion))
 		}
@@ -452,15 +450,14 @@ func (j *job) recorded(ctx context.Context, h *Hold, token int64) time.Time {
 
 // forget implements Forget and ForgetRun.
 func (j *job) forget(ctx context.Context, token int64) error {
-	for {
+	for turn := pace(1); ; {
 		h, err := j.enter(ctx)
 		if err != nil {
 			return err
 		}
 		err = j.forgetUnder(ctx, h, token)
 		h.letGo(ctx)
-		again, err := outlived(ctx, err)
-		if !again {
+		if turn, err = turn.outlived(ctx, err); turn == 0 {
 			return err
 		}
 	}

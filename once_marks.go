@@ -121,10 +121,10 @@ func (m *mark) outcome() error {
 // shorten bounds the text of an error that goes into a mark.
 func shorten(text string) string { return text[:min(len(text), 1024)] }
 
-// put makes the mark at node, or replaces it.
-func (j *job) put(node string, exists bool, m *mark) zk.Op {
-	if exists {
-		return zk.SetOp(node, m.encode(), zk.AnyVersion)
+// put makes the mark at node, or replaces the old one that was there when we looked.
+func (j *job) put(node string, old, m *mark) zk.Op {
+	if old != nil {
+		return zk.SetOp(node, m.encode(), old.stat.Version)
 	}
 	return zk.CreateOp(node, m.encode(), zk.Persistent, j.options.acl...)
 }

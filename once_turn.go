@@ -14,16 +14,24 @@ type Turn struct {
 	job  *job
 	hold *Hold
 	seen record
+	done bool // Done has succeeded
 }
 
 // Turn is [Once.Do] in two steps, for a caller that already holds a lock. All callers of the key must use the same
-// lock, and hold it exclusively. Turn returns nil and the Result of the earlier run if a run of the key has
-// succeeded before. Otherwise the caller runs, and then calls Done. If it does not call Done, because the run
-// has failed or the lock is lost, nothing is recorded, and the next holder runs.
+// lock. Turn returns nil and the Result of the earlier run if a run of the key has succeeded before. Otherwise the
+// caller runs, and then calls Done, once. If it does not call Done, because the run has failed or the lock is lost,
+// nothing is recorded, and the next holder runs.
 //
-// A Turn is not for keys of Do and Within, which have a queue of their own. It fails with zk.ErrBadArguments
-// with AtMostOnce, for a Hold of several locks, and for a Hold of a lock with WithLocalHandoff or WithKeep. The Holds
-// of such a lock share a node, and a Turn tells runs apart by the token and the age of their nodes.
+// A Turn is not for keys of Do and Within, which have a queue of their own. It fails with zk.ErrBadArguments with
+// AtMostOnce, and for a Hold that does not keep others from the same turn:
+//
+//   - of a reader, a permit or a slot, which others can hold at the same time;
+//   - of several locks;
+//   - of a lock that another Hold has joined (see [Reentrant]);
+//   - of a lock with WithLocalHandoff or WithKeep, since a Turn tells runs apart by the token and the age of their nodes;
+//   - of a lock of another client, since the run is recorded through the client of the lock.
+//
+// The error is ErrLost or ErrNotHeld if the Hold is over.
 func (o *Once) Turn(ctx context.Context, h *Hold, key string) (*Turn, Result, error) {
 	return o.turn(ctx, h, key, 0)
 }
@@ -43,10 +51,8 @@ func (o *Once) turn(ctx context.Context, h *Hold, key string, d time.Duration) (
 	case err != nil:
 	case o.options.once.atMostOnce:
 		err = fmt.Errorf("%w: a Turn cannot honour AtMostOnce", zk.ErrBadArguments)
-	case len(h.tenures) > 1:
-		err = fmt.Errorf("%w: a Turn needs a Hold of one lock", zk.ErrBadArguments)
-	case h.tenures[0].lock.handoffs > 0 || h.tenures[0].lock.keep > 0:
-		err = fmt.Errorf("%w: a lock with WithLocalHandoff or WithKeep cannot have turns, since its holders share a node", zk.ErrBadArguments)
+	default:
+		err = h.meets(demand{by: "a Turn", client: o.client, one: true})
 	}
 	var seen record
 	if err == nil {
@@ -61,14 +67,18 @@ func (o *Once) turn(ctx context.Context, h *Hold, key string, d time.Duration) (
 	if err != nil {
 		return nil, Result{}, &Error{Op: "turn", Path: j.dir, Err: err}
 	}
-	return &Turn{j, h, seen}, Result{}, nil
+	return &Turn{job: j, hold: h, seen: seen}, Result{}, nil
 }
 
 // Done records that the run has succeeded, with its value. Only the holder of the lock can do that (see
 // [Hold.Commit]). The errors are those of [Once.Do]: ErrLost if the run is not recorded because the lock was lost,
-// and ErrUncertain if Done cannot find out.
+// and ErrUncertain if Done cannot find out. The error is zk.ErrBadArguments if a run was recorded since Turn: by Done of
+// this Turn, or by another caller, who has used another lock. A Turn is not safe for concurrent use.
 func (t *Turn) Done(ctx context.Context, value []byte) (Result, error) {
 	j, h := t.job, t.hold
+	if t.done {
+		return Result{}, &Error{Op: "record", Path: j.dir, Err: fmt.Errorf("%w: the run of this Turn is recorded: call Turn again for the next run", zk.ErrBadArguments)}
+	}
 	m := &mark{Owner: j.options.note.Owner, Token: h.Token(), Began: h.first().Ctime(), value: value}
 	r, err := m.result(), error(nil)
 	r.Ran = true
@@ -83,9 +93,13 @@ func (t *Turn) Done(ctx context.Context, value []byte) (Result, error) {
 			}
 		}
 	}
+	if recorded := errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion); recorded && !errors.Is(err, ErrLost) {
+		err = fmt.Errorf("%w: another run was recorded since this Turn began: call Turn once for each run, and use one lock for all runs", zk.ErrBadArguments)
+	}
 	if err != nil {
 		return r, &Error{Op: "record", Path: j.dir, Err: err}
 	}
+	t.done = true
 	r.At = j.recorded(ctx, h, m.Token)
 	return r, nil
 }

@@ -64,6 +64,26 @@ func (o *options) refuse(kind string, cannot given) {
 	}
 }
 
+// refuseOthers makes every call on the lock fail if it was given an option that is not of locks.
+func (o *options) refuseOthers() {
+	switch {
+	case o.refused != nil:
+	case o.once != (onceOptions{}):
+		o.refused = fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once", zk.ErrBadArguments)
+	case o.shards != (shardOptions{}):
+		o.refused = fmt.Errorf("%w: WithWeight, WithSettle, WithMoveLimit and WithHandover are options of a Shards", zk.ErrBadArguments)
+	}
+}
+
+// line names a local queue by all options that make a difference to those who share a node: what the node contains, who
+// may use it, and for how long it is handed on and kept. So a caller gets no node that is not as its options say, and
+// an option that the server refuses fails only callers who have given it.
+func (o *options) line() string {
+	g := o.grammar
+	return fmt.Sprintf("%q %q %q %v %#v %v %q %#v %d %d",
+		g.Mutex, g.Write, g.Read, g.Container, o.note, o.value != nil, o.value, o.acl, o.handoffs, o.keep)
+}
+
 func newOptions(opts []Option) options {
 	o := options{grammar: names.Default}
 	for _, opt := range opts {
@@ -140,7 +160,8 @@ func WithLayout(l Layout) Option {
 // Reentrant lets a context that descends from a Hold of the lock take it again, instead
 // of failing with ErrDeadlock. Both Holds are one tenure: they have one node and one
 // token, and the lock is free when the last of them is unlocked. It is not the default
-// because goroutines that share a context would hold the lock together.
+// because goroutines that share a context would hold the lock together. The node is that of the first Hold. If the
+// second lock was given another WithACL or WithValue, the error is zk.ErrBadArguments.
 //
 // The option is for [Mutex], [RWMutex] and [NodeLock]. A [Semaphore] and [Slots] refuse it, since a caller
 // in between may wait for permits. An [Election] refuses it, since a term has one value. A [Tree], a [Once]
@@ -156,12 +177,6 @@ func Reentrant() Option {
 // name does not tell attempts apart.
 func (o *options) data(a names.Attempt) ([]byte, error) {
 	n := o.note
-	if o.once != (onceOptions{}) {
-		return nil, fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once", zk.ErrBadArguments)
-	}
-	if o.shards != (shardOptions{}) {
-		return nil, fmt.Errorf("%w: WithWeight, WithSettle, WithMoveLimit and WithHandover are options of a Shards", zk.ErrBadArguments)
-	}
 	if !a.Unique {
 		if o.value != nil {
 			return nil, fmt.Errorf("%w %s: nodes are told apart by their data, so WithValue cannot be used", ErrLayout, o.grammar.Name)

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,15 @@ func (l *lock) again(ctx context.Context, held []*tenure, s names.Side) (*Hold, 
 	case s == names.Read && !join.places[0].Shared:
 		return l.takeReadSide(ctx, join)
 	}
-	return join.again(ctx)
+	return l.join(ctx, join)
+}
+
+// join returns one more Hold of the tenure.
+func (l *lock) join(ctx context.Context, t *tenure) (*Hold, error) {
+	if err := l.sharesNode(t.lock); err != nil {
+		return nil, err
+	}
+	return t.again(ctx)
 }
 
 // joins returns the one of held that a caller for side s joins, or whose read side it takes. It is nil if
@@ -95,17 +104,70 @@ func (t *tenure) again(ctx context.Context) (*Hold, error) {
 	return h, nil
 }
 
+// sharesNode returns why l cannot share the node of made, which is the same lock. It would drop an ACL or a value that
+// the caller has given.
+func (l *lock) sharesNode(made *lock) error {
+	option := ""
+	switch {
+	case l.acl != nil && !slices.Equal(l.acl, made.acl):
+		option = "WithACL"
+	case l.value != nil && (made.value == nil || !bytes.Equal(l.value, made.value)):
+		option = "WithValue"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: two locks share a node of %s, which cannot honour both of their %[3]s: give both locks the same %[3]s",
+		zk.ErrBadArguments, l.Path, option)
+}
+
 // takeReadSide takes the read side for a writer. A Mutex excludes everybody until both are unlocked: a
 // waiter behind its node relies on nothing taking its place when the node goes (see
 // names.Ahead.Replaced).
 func (l *lock) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error) {
 	if c, _ := l.Grammar.Parse(writer.places[0].Name()); l.Grammar.Read == "" || !l.Grammar.StepsDown(c.Form) {
-		return writer.again(ctx)
+		return l.join(ctx, writer)
 	}
 	if !writer.step(ctx) {
 		return nil, fmt.Errorf("%w: the writer's tenure has ended", ErrLost)
 	}
-	return l.stepDown(ctx, writer)
+	if l.Grammar.Read.Unique() {
+		return l.stepDown(ctx, writer)
+	}
+	return l.stepDownTogether(ctx, writer)
+}
+
+// A downgrade is the reader's node at a writer's place, where the names of readers do not tell them apart. There is one
+// node for all callers that take the read side under the writer.
+type downgrade struct {
+	busy   chan struct{} // full while somebody makes the node; guards reader
+	reader *tenure       // the latest; nil if there was none
+}
+
+// stepDownTogether is stepDown for a layout without {uuid} or {hex} in the names of its readers. The callers under one
+// writer share a node, and so a tenure.
+func (l *lock) stepDownTogether(ctx context.Context, writer *tenure) (*Hold, error) {
+	d := writer.downgrade()
+	select {
+	case d.busy <- struct{}{}:
+		defer func() { <-d.busy }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // a caller that has given up gets no lock
+		return nil, context.Cause(ctx)
+	}
+	if d.reader != nil && d.reader.lasts() {
+		if err := l.sharesNode(d.reader.lock); err != nil {
+			return nil, err
+		}
+		if h := holdOf(ctx, d.reader); d.reader.add(h) {
+			return h, nil
+		}
+	}
+	h, err := l.stepDown(ctx, writer)
+	if err == nil {
+		d.reader = h.tenures[0]
+	}
+	return h, err
 }
 
 // stepDown gives a writer the read side as well, at its own place in the queue: a second node with the
@@ -130,6 +192,7 @@ func (l *lock) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error
 		return nil, err
 	}
 	p := &queue.Place{Queue: l.Queue, Session: w.Session, Dir: w.Dir, Attempt: a, Exact: true, Shared: true, Data: data}
+	err = errPanic
 	defer func() {
 		if err != nil {
 			p.Leave(ctx)
@@ -150,6 +213,10 @@ func (l *lock) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error
 			if err := p.Find(ctx); err != nil {
 				return nil, err
 			}
+		case errors.Is(err, zk.ErrNodeExists) && !a.Unique: // an earlier reader is leaving
+			if err := awaitRemoval(ctx, p.Session, p.Dir+"/"+p.Prefix); err != nil {
+				return nil, err
+			}
 		case errors.Is(err, zk.ErrNoNode):
 			writer.lose(queue.ErrGone)
 			return nil, fmt.Errorf("%w: the writer's node is gone", ErrLost) // to queue again would be no downgrade
@@ -159,4 +226,30 @@ func (l *lock) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error
 	}
 	p.Token = w.Token
 	return newHold(ctx, l, p)
+}
+
+// awaitRemoval waits until the node is gone.
+func awaitRemoval(ctx context.Context, session *zk.Session, node string) error {
+	for {
+		var watch *zk.Watch
+		err := queue.Retry(ctx, func() (err error) {
+			_, _, watch, err = session.ChildrenW(ctx, node)
+			return err
+		})
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil
+		case err != nil:
+			return err
+		}
+		select {
+		case ev := <-watch.C:
+			if ev.Err != nil {
+				return ev.Err
+			}
+		case <-ctx.Done():
+			watch.Stop()
+			return context.Cause(ctx)
+		}
+	}
 }

@@ -65,8 +65,15 @@ func (h *Hold) Reserve(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Unreserve removes the reservations of the locks of h, whoever made them. It is no error if there are none.
+// reserves is what Reserve and Unreserve need of the Hold.
+var reserves = demand{by: "a reservation", queued: true}
+
+// Unreserve removes the reservations of the locks of h, whoever made them. It is no error if there are none. It fails
+// for the same Holds as Reserve.
 func (h *Hold) Unreserve(ctx context.Context) error {
+	if err := h.meets(reserves); err != nil {
+		return h.fail("unreserve", err)
+	}
 	for _, t := range h.tenures {
 		err := queue.Repeat(ctx, func() error {
 			_, err := h.commit(ctx, []zk.Op{zk.DeleteOp(t.reservedNode(), zk.AnyVersion)})
@@ -92,22 +99,19 @@ type reservable struct{ inner Locker }
 
 // Lock implements Locker.
 func (r reservable) Lock(ctx context.Context) (*Hold, error) {
-	for {
+	for turn := pace(1); ; {
 		h, err := r.inner.Lock(ctx)
 		if err == nil {
-			err = h.rest(ctx, true)
+			err = h.restOrLetGo(ctx, true)
 		}
-		switch {
-		case h == nil || err == nil:
+		if h == nil || err == nil {
 			return h, err
 		}
-		h.letGo(ctx)
-		over := errors.Is(err, ErrLost) || errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, queue.ErrGone)
-		switch {
-		case over && ctx.Err() == nil: // a wait goes on
-			continue
-		case over: // the caller has given up, whatever came first
-			err = context.Cause(ctx)
+		if errors.Is(err, ErrLost) || errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, queue.ErrGone) {
+			if turn = turn.next(ctx); turn > 0 { // a wait goes on
+				continue
+			}
+			err = context.Cause(ctx) // the caller has given up, whatever came first
 		}
 		return nil, h.fail("lock", err)
 	}
@@ -119,11 +123,21 @@ func (r reservable) TryLock(ctx context.Context) (*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = h.rest(ctx, false); err != nil {
-		h.letGo(ctx)
+	if err = h.restOrLetGo(ctx, false); err != nil {
 		return nil, h.fail("try lock", err)
 	}
 	return h, nil
+}
+
+// restOrLetGo is rest, and unlocks h after an error.
+func (h *Hold) restOrLetGo(ctx context.Context, patience bool) (err error) {
+	err = errPanic
+	defer func() {
+		if err != nil {
+			h.letGo(ctx)
+		}
+	}()
+	return h.rest(ctx, patience)
 }
 
 // Reserved returns the last reservation of the lock at path, or nil if there is none. It may be over. Give the
@@ -146,14 +160,7 @@ func Reserved(ctx context.Context, c *zk.Client, path string, opts ...Option) (*
 func (r *Reservation) End(ctx context.Context, c *zk.Client) error {
 	for doubt := false; ; { // an earlier delete may have happened
 		now, version, err := reserved(ctx, c, r.Path, r.node)
-		replaced := func() bool { return err == nil && (now == nil || now.Token != r.Token) }
-		if replaced() { // or the server is behind the one that we know r from
-			err = queue.BehindWrite(ctx, c, r.Path, func() (err error) {
-				now, version, err = reserved(ctx, c, r.Path, r.node)
-				return err
-			})
-		}
-		gone := replaced()
+		gone := err == nil && (now == nil || now.Token != r.Token)
 		switch {
 		case gone && doubt:
 			return nil
@@ -177,14 +184,13 @@ func (r *Reservation) End(ctx context.Context, c *zk.Client) error {
 
 // reserved reads the reservation at node, and the node's version.
 func reserved(ctx context.Context, c *zk.Client, path, node string) (*Reservation, int32, error) {
-	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
-		return nil, 0, err
-	}
 	var data []byte
 	var stat zk.Stat
-	err := queue.Retry(ctx, func() (err error) {
-		data, stat, err = c.Get(ctx, node)
-		return err
+	err := queue.BehindWrite(ctx, c, path, func() error {
+		return queue.Retry(ctx, func() (err error) {
+			data, stat, err = c.Get(ctx, node)
+			return err
+		})
 	})
 	r, err := reservationIn(path, node, zk.Result{Data: data, Stat: stat, Err: err})
 	return r, stat.Version, err
@@ -236,17 +242,8 @@ func (h *Hold) reserve(ctx context.Context, d time.Duration) error {
 	if d < time.Millisecond || d > maxReservation {
 		return fmt.Errorf("%w: a reservation of %v: want 1ms to %v", zk.ErrBadArguments, d, maxReservation)
 	}
-	for _, t := range h.tenures {
-		wrong := ""
-		switch {
-		case t.lock.Kind != queue.Lock || t.places[0].Shared:
-			wrong = "only the exclusive holder of a lock with a queue can reserve it"
-		case t.lock.handoffs > 0 || t.lock.keep > 0:
-			wrong = "a lock with WithLocalHandoff or WithKeep cannot be reserved, since its holders share a node"
-		}
-		if wrong != "" {
-			return fmt.Errorf("%w: %s", zk.ErrBadArguments, wrong)
-		}
+	if err := h.meets(reserves); err != nil {
+		return err
 	}
 	exists := make([]bool, len(h.tenures)) // as far as we know
 	for {

@@ -120,9 +120,12 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 	if token <= 0 { // notes without a token have zero there
 		return fmt.Errorf("%w: nobody has the token %d", ErrNotHeld, token)
 	}
-	err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) })
+	session, err := c.Session(ctx)
 	if err == nil {
-		if err = onTokenNow(ctx, c, path, token, f); errors.Is(err, errNobody) { // or the server is behind
+		err = queue.Barrier(ctx, session, path)
+	}
+	if err == nil {
+		if err = onTokenNow(ctx, c, path, token, f); errors.Is(err, errNobody) { // or a new session has reached a server that is behind
 			err = queue.BehindWrite(ctx, c, path, func() error { return onTokenNow(ctx, c, path, token, f) })
 		}
 	}

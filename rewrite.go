@@ -143,10 +143,12 @@ func (t *tenure) replace(ctx context.Context, h *Hold, change func(present []byt
 const heldAfter = time.Second
 
 // saysSince reports whether holders write since when they hold the lock. Data that the caller has chosen
-// have no room for it. A turnstile is held for moments. A NodeLock or a slot is held since its node exists;
-// and the next holder's node has the same name and the same version, so a late write of ours could hit it.
-func (l *lock) saysSince() bool {
-	return l.value == nil && l.Kind != queue.Turnstile && l.Kind != queue.Slots && l.Kind != queue.Node
+// have no room for it. A turnstile is held for moments. A NodeLock or a slot is held since its node exists. The
+// next holder's node has the same name and the same version, so a late write of ours could hit it. That is also so
+// with a reader under a writer if no id is in its name.
+func (t *tenure) saysSince() bool {
+	p := t.places[0]
+	return t.lock.value == nil && t.lock.Kind != queue.Turnstile && (p.Unique || !p.Exact)
 }
 
 // sayHeld writes since when the tenure lasts into the notes of its nodes, in one transaction. first is

@@ -41,7 +41,9 @@ func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) {
 // read side as well. Once the write side is unlocked, the caller is a reader at the writer's place in the
 // queue, with the writer's token, and other readers share the lock. This is a downgrade: no other writer
 // can acquire the lock in between. (A Mutex on the path that takes the read side remains a writer until
-// both are unlocked.)
+// both are unlocked.) A writer can take the read side any number of times. In a [Layout] without {uuid} or {hex} in
+// the names of its readers, these Holds share a node. So the error is zk.ErrBadArguments if one of them has another
+// WithACL.
 //
 // The error is ErrDeadlock if ctx descends from a reader's Hold and the lock is not Reentrant: a writer
 // that waits between the two would never have its turn.

@@ -157,7 +157,7 @@ func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) 
 		return 0, 0, err
 	}
 	// The server that we read from may be behind the one that granted permits.
-	if err := queue.Retry(ctx, func() error { return session.Sync(ctx, s.lock.Path) }); err != nil {
+	if err := queue.Barrier(ctx, session, s.lock.Path); err != nil {
 		return 0, 0, err
 	}
 	v, err := s.look(ctx, session, false, "", nil)

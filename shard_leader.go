@@ -16,17 +16,19 @@ import (
 func (r *shardWorker) campaign(ctx context.Context) error {
 	q := r.workers
 	q.value = r.self
-	for {
+	for turn := pace(1); ; {
 		h, err := q.wait(ctx, "join", names.Mutex)
 		if err != nil {
 			return unlessEnded(ctx, err)
 		}
+		began := time.Now()
 		err = r.lead(ctx, h)
 		lost := h.Context().Err() != nil || errors.Is(err, ErrLost) || errors.Is(err, queue.ErrGone) || errors.Is(err, zk.ErrSessionExpired)
 		h.Unlock()
 		if ctx.Err() != nil || !lost {
 			return unlessEnded(ctx, err)
 		}
+		turn = turn.nextAfter(ctx, began)
 	}
 }
 

@@ -37,10 +37,16 @@ func (s *Shards) assignment(ctx context.Context) (all []ShardWorker, err error) 
 	if err := s.lock.valid(); err != nil {
 		return nil, err
 	}
+	err = queue.BehindWrite(ctx, s.lock.Client, s.lock.Path, func() (err error) {
+		all, err = s.assignmentNow(ctx)
+		return err
+	})
+	return all, err
+}
+
+// assignmentNow is assignment for what the server shows.
+func (s *Shards) assignmentNow(ctx context.Context) (all []ShardWorker, err error) {
 	c := s.lock.Client
-	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, s.lock.Path) }); err != nil {
-		return nil, err
-	}
 	var data []byte
 	err = queue.Retry(ctx, func() (err error) {
 		data, _, err = c.Get(ctx, s.lock.Path)

@@ -118,7 +118,8 @@ func (s *Shards) Path(shard int) string {
 // its work and return. Then Run unlocks the shard, and only then another worker can have it. The context ends
 // with a cause that is ErrLost when the lock is lost. Then another worker may have the shard already. If the
 // shard is still this worker's after a loss, Run acquires it again, and calls f again, with a larger token.
-// It never calls f for a shard that an earlier call of f is still busy with. When Run ends, the cause is that
+// It never calls f for a shard that an earlier call of f is still busy with. If somebody takes the shard away again
+// and again, Run pauses in between, up to a second. When Run ends, the cause is that
 // of ctx, or the error that ended Run. With WithHandover, the end of ctx moves the shards first.
 //
 // If f returns nil before its context has ended, the worker keeps the shard, and f is not called again until
@@ -167,8 +168,8 @@ func (s *Shards) run(ctx context.Context, f func(context.Context, Shard) error) 
 		}
 	})()
 	// Programs that disagree about the number of shards are refused before they join.
-	for again := true; again; {
-		if again, err = outlived(member, r.refresh(member)); err != nil {
+	for turn := pace(1); turn > 0; {
+		if turn, err = turn.outlived(member, r.refresh(member)); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -206,6 +207,7 @@ type shardWorker struct {
 	mu      sync.Mutex // guards the fields below
 	latest  storedPlan
 	keepers map[int]*keeper // of the shards that we have, or are about to
+	paces   map[int]pace    // of those that others have taken away
 	errs    []error         // that end Run
 }
 
@@ -215,7 +217,7 @@ func (s *Shards) newWorker(f func(context.Context, Shard) error) (*shardWorker, 
 	w := balance.Worker{Weight: 1, Owner: s.lock.note.Owner}
 	r := &shardWorker{
 		Shards: s, f: f, settle: defaultSettle, moveLimit: defaultMoveLimit,
-		planned: make(chan struct{}, 1), again: make(chan struct{}, 1), keepers: make(map[int]*keeper),
+		planned: make(chan struct{}, 1), again: make(chan struct{}, 1), keepers: make(map[int]*keeper), paces: make(map[int]pace),
 	}
 	if o.weight != nil {
 		w.Weight = *o.weight
@@ -373,7 +375,26 @@ func (k *keeper) run(ctx context.Context) {
 		r.fail(unlessEnded(ctx, err))
 		return
 	}
-	r.fail(k.keep(ctx, h))
+	began := time.Now()
+	if err := k.keep(ctx, h); err != nil {
+		r.fail(err)
+		return
+	}
+	k.rest(ctx, began)
+}
+
+// rest pauses if the shard was lost, and was lost before: somebody may take it away again and again.
+func (k *keeper) rest(ctx context.Context, began time.Time) {
+	r := k.worker
+	r.mu.Lock()
+	turn := max(r.paces[k.number], 1)
+	r.mu.Unlock()
+	turn = turn.nextAfter(ctx, began)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.paces[k.number] = turn; turn == 0 { // it moves
+		delete(r.paces, k.number)
+	}
 }
 
 // keep calls the function under h, and unlocks when it has returned and the shard is to move or is lost.

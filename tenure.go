@@ -31,6 +31,7 @@ type tenure struct {
 	revoked bool
 	local   *localQueue // that hands it on; nil if it is not handed on
 	stepped bool        // a reader may take the writer's place when the writer's node is gone
+	down    *downgrade  // of a writer that has stepped, see reentry.go
 	keep    *keeping    // see keep.go; nil if the lock is not to be kept
 
 	rewrites rewrites
@@ -109,6 +110,31 @@ func (t *tenure) proven() bool {
 
 // isOver reports whether the tenure has ended or is lost. t.mu must be held.
 func (t *tenure) isOver() bool { return t.loss != nil || t.ctx.Err() != nil }
+
+// lasts reports whether the tenure is not over at this moment.
+func (t *tenure) lasts() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.isOver()
+}
+
+// shareOf says as what several callers can hold the lock at a time.
+func (t *tenure) shareOf() string {
+	switch t.lock.Kind {
+	case queue.Semaphore:
+		return "a permit"
+	case queue.Slots:
+		return "a slot"
+	}
+	return "a reader"
+}
+
+// isShared reports whether more than one Hold have the tenure at this moment.
+func (t *tenure) isShared() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.holds) > 1
+}
 
 // add makes h share the tenure. It returns false if the tenure is over.
 func (t *tenure) add(h *Hold) bool {
@@ -288,6 +314,16 @@ func (t *tenure) step(ctx context.Context) bool {
 	return true
 }
 
+// downgrade returns what the callers share that take the read side under the writer.
+func (t *tenure) downgrade() *downgrade {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.down == nil {
+		t.down = &downgrade{busy: make(chan struct{}, 1)}
+	}
+	return t.down
+}
+
 // revoke tells all Holds of the tenure that somebody has asked for the lock.
 func (t *tenure) revoke() {
 	t.mu.Lock()
@@ -310,7 +346,7 @@ func (t *tenure) watch(p *queue.Place, lease *zk.Lease) {
 	session := p.Session
 	defer lease.Release()
 	var due <-chan time.Time // fires when sayHeld is due; nil: it is not
-	if p == t.places[0] && t.lock.saysSince() {
+	if p == t.places[0] && t.saysSince() {
 		timer := time.NewTimer(time.Until(t.began.Add(heldAfter)))
 		defer timer.Stop()
 		due = timer.C

@@ -277,6 +277,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 		ops = append(ops, zk.CreateOp(dir+"/"+p.Prefix, p.Data, mode, s.lock.ACL...))
 	}
 	watermark := turn.WatermarkOp()
+	err = errPanic
 	defer func() {
 		if err != nil {
 			for _, p := range places {

@@ -357,13 +357,18 @@ func (l *line) isCut() bool {
 	return l.down != nil
 }
 
-func (l *line) mend() {
+// connect lets the client reconnect.
+func (l *line) connect() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.down != nil {
 		close(l.down)
 		l.down = nil
 	}
-	l.mu.Unlock()
+}
+
+func (l *line) mend() {
+	l.connect()
 	time.Sleep(time.Second) // longer than the pause before it connects
 	synctest.Wait()
 }

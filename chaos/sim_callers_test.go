@@ -211,7 +211,7 @@ func (b *bungler) held(ctx context.Context, c *zk.Client) {
 		b.found("bungler", path, "locked again: %v", err)
 	}
 	e := holdfast.NewElection(c, path+"-other")
-	if err := e.Proclaim(once, h, nil); !errors.Is(err, holdfast.ErrNotHeld) {
+	if err := e.Proclaim(once, h, nil); !errors.Is(err, zk.ErrBadArguments) {
 		b.found("bungler", path, "proclaimed without an office: %v", err)
 	}
 	select {

@@ -37,7 +37,7 @@ func TestSimulationOfDetached(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long: go test without -short runs it")
 	}
-	simulateLasting(t, detachedOnes, "claims", "detached", "expiring", "unlocked", "gave up")
+	simulateLasting(t, detachedOnes, "claims", "detached", "unlocked", "gave up", "expired")
 }
 
 // TestSimulationOfTurns runs worlds in which the holders of a lock take turns, of keys and of periods.
@@ -219,24 +219,23 @@ func (g *lasting) detached(ctx context.Context, c *client, rng *rand.Rand) {
 	g.figures["detached"]++
 	o.Claim = 1_000_000 + g.figures["detached"] // apart from those of the log
 	g.mu.Unlock()
-	var expires time.Duration
-	if g.seed%2 == 1 && rng.IntN(3) > 0 { // often sooner than the answers of a slow connection come
-		expires = max(time.Duration(rng.ExpFloat64()*float64(g.timeout)/4), 10*time.Millisecond)
+	var expires time.Duration // mostly longer than a round trip, and sometimes shorter than an outage
+	if rng.IntN(2) == 0 {
+		expires = time.Duration(1+rng.ExpFloat64()*float64(g.timeout/4)) / time.Millisecond * time.Millisecond
 	}
-	got, err := holdfast.NewDetached(c.zk.Load(), lastingPath, expires).Lock(ctx)
+	d := holdfast.NewDetached(c.zk.Load(), lastingPath, expires)
+	acquire := d.Lock
+	if rng.IntN(4) == 0 {
+		acquire = d.TryLock
+	}
+	got, err := acquire(ctx)
 	g.tell("client %d: detached for %v: %+v, %v", c.number, expires, got, err)
 	o.Return = g.log.Now()
 	switch {
 	case err == nil:
 		o.Outcome, o.Token, o.Node = chaos.OK, got.Token, got.Path
-		if expires > 0 {
-			g.did("expiring")
-			if left := time.Until(got.Expires); left <= 0 {
-				g.found("detached", lastingPath, "Lock returns a lock for %v with %v left", expires, left)
-			}
-			end := o
-			end.Kind, end.Call, end.Return = chaos.Lose, got.Expires.Sub(g.began), chaos.Never
-			g.log.Add(end)
+		if left := time.Until(got.Expires); expires > 0 && left <= max(expires/2-2*time.Millisecond, 0) { // times have milliseconds
+			g.found("detached", lastingPath, "%v are left of a lock that lasts %v", left, expires)
 		}
 	case errors.Is(err, holdfast.ErrUncertain):
 		m := idInError.FindStringSubmatch(err.Error())
@@ -248,6 +247,11 @@ func (g *lasting) detached(ctx context.Context, c *client, rng *rand.Rand) {
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		g.did("gave up")
 	case errors.Is(err, zk.ErrClosed):
+	case expires > 0 && errors.Is(err, zk.ErrBadArguments):
+		g.did("too short")
+	case errors.Is(err, holdfast.ErrLocked):
+		g.did("refused")
+	case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss): // of TryLock
 	default:
 		g.found("error", lastingPath, "detached: %v (context: %v)", err, context.Cause(ctx))
 	}
@@ -255,15 +259,26 @@ func (g *lasting) detached(ctx context.Context, c *client, rng *rand.Rand) {
 	if got.ID == "" {
 		return
 	}
-	(&worker{}).sleep(ctx, time.Duration(rng.ExpFloat64()*float64(50*time.Millisecond)))
-	g.release(c, o, got)
+	over := time.Now().Add(time.Hour)
+	if !got.Expires.IsZero() {
+		over = got.Expires
+		end := o // it may be removed from now on
+		end.Kind, end.Call, end.Return, end.Outcome = chaos.Release, over.Sub(g.began), chaos.Never, chaos.Unknown
+		g.log.Add(end)
+	}
+	lasts := time.Duration(rng.ExpFloat64() * float64(50*time.Millisecond))
+	if !got.Expires.IsZero() && rng.IntN(2) == 0 { // others remove it
+		lasts = time.Until(over) + 50*time.Millisecond
+		g.did("expired")
+	}
+	(&worker{}).sleep(ctx, lasts)
+	g.release(c, o, got.ID, over)
 }
 
 // release unlocks a detached lock until that is acknowledged. If it is not known whether the lock is held, its last
 // transaction may still arrive, until its session is over.
-func (g *lasting) release(c *client, o chaos.Op, of holdfast.Claim) {
-	id := of.ID
-	expired := func() bool { return !of.Expires.IsZero() && !time.Now().Before(of.Expires) }
+// It expires at over.
+func (g *lasting) release(c *client, o chaos.Op, id string, over time.Time) {
 	sure := o.Outcome == chaos.OK
 	o.Kind, o.Call = chaos.Release, g.log.Now()
 	for doubt, until := false, time.Now().Add(3*g.timeout); ; {
@@ -279,7 +294,7 @@ func (g *lasting) release(c *client, o chaos.Op, of holdfast.Claim) {
 				g.log.Add(o)
 			}
 			return
-		case errors.Is(err, holdfast.ErrNotHeld) && expired():
+		case errors.Is(err, holdfast.ErrNotHeld) && !time.Now().Before(over):
 			return
 		case errors.Is(err, holdfast.ErrNotHeld) && sure:
 			g.found("detached", lastingPath, "its owner is told that nobody has it: %v", err)

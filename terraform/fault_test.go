@@ -296,21 +296,22 @@ func TestLockLostDuringPost(t *testing.T) {
 	b := newBackend(t)
 	run, other := b.client("run1"), b.zk.Client()
 	want(t, "LOCK", run.lock(), 200)
-	var once sync.Once
+	var once atomic.Bool
 	b.zk.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
-		once.Do(func() {
+		if strings.Contains(path, "/detached-") && once.CompareAndSwap(false, true) { // else it is in front of a read
 			q, err := holdfast.List(context.Background(), other, "/tf/app/default/lock")
 			if err != nil || len(q) != 1 {
 				t.Errorf("%+v, %v", q, err)
-				return
-			}
-			if err := holdfast.Break(context.Background(), other, "/tf/app/default/lock", q[0].Token); err != nil {
+			} else if err := holdfast.Break(context.Background(), other, "/tf/app/default/lock", q[0].Token); err != nil {
 				t.Error(err)
 			}
-		})
+		}
 		return zktest.Pass
 	})
 	want(t, "POST", run.post(state(1, "x")), 409)
+	if !once.Load() {
+		t.Error("the lock was not taken away")
+	}
 	b.zk.Intercept(zkproto.OpMulti, nil)
 	want(t, "GET", run.get(), 404)
 	want(t, "UNLOCK", run.unlock(), 200)

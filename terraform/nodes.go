@@ -26,13 +26,26 @@ func repeat(ctx context.Context, send func() error) error {
 	}
 }
 
-// get reads a node as it is now: a server may be behind the one that executed the last write.
-func (b *Backend) get(ctx context.Context, path string) (data []byte, stat zk.Stat, err error) {
-	err = repeat(ctx, func() (err error) {
-		if err = b.cfg.Client.Sync(ctx, path); err != nil {
+// behindWrite calls read with a session whose server shows all that was written before. A server may be behind the one
+// that executed the last write. A sync is not enough at the server that leads, see [zk.Client.Sync].
+func (b *Backend) behindWrite(ctx context.Context, path string, read func(*zk.Session) error) error {
+	return repeat(ctx, func() error {
+		session, err := b.cfg.Client.Session(ctx)
+		if err != nil {
 			return err
 		}
-		data, stat, err = b.cfg.Client.Get(ctx, path)
+		_, err = session.Multi(ctx, zk.CheckOp(path, zk.AnyVersion))
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) { // a transaction all the same
+			return err
+		}
+		return read(session)
+	})
+}
+
+// get reads a node as it is now.
+func (b *Backend) get(ctx context.Context, path string) (data []byte, stat zk.Stat, err error) {
+	err = b.behindWrite(ctx, path, func(s *zk.Session) (err error) {
+		data, stat, err = s.Get(ctx, path)
 		return err
 	})
 	return data, stat, err
@@ -40,11 +53,8 @@ func (b *Backend) get(ctx context.Context, path string) (data []byte, stat zk.St
 
 // children lists a node that need not exist.
 func (b *Backend) children(ctx context.Context, path string) (names []string, err error) {
-	err = repeat(ctx, func() (err error) {
-		if err = b.cfg.Client.Sync(ctx, path); err != nil {
-			return err
-		}
-		names, _, err = b.cfg.Client.Children(ctx, path)
+	err = b.behindWrite(ctx, path, func(s *zk.Session) (err error) {
+		names, _, err = s.Children(ctx, path)
 		return err
 	})
 	if errors.Is(err, zk.ErrNoNode) {

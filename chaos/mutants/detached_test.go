@@ -20,7 +20,7 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 623, bug: "a waiter whose session ends during the change does not look whether it holds the lock", where: "–",
-			edits: []edit{{"detached.go", "\treturn d.settle(ctx, c, p.Session.Timeout(), err)\n", "\treturn Claim{}, err\n"}},
+			edits: []edit{{"detached.go", "\t\texpires, err = d.settle(ctx, &change, c, p.Session.Timeout(), err)\n", "\t\t_ = d.settle\n"}},
 			tests: []string{"TestDetachedWhoseSessionEndsDuringTheChange", "TestDetachedThatCannotFindOutSaysSo"},
 		},
 		{
@@ -92,7 +92,7 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 687, bug: "a record of a beginning is not shown", where: "–",
-			edits: []edit{{"once.go", "begun != nil && (last == nil || begun.Token > last.Token) {\n\t\t\tlast = begun\n\t\t}\n\t}\n\tif err == nil", "begun != nil && last != nil && begun.Token > last.Token {\n\t\t\tlast = begun\n\t\t}\n\t}\n\tif err == nil"}},
+			edits: []edit{{"once.go", "\tif begun != nil && (last == nil || begun.Token > last.Token) {", "\tif begun != nil && last != nil && begun.Token > last.Token {"}},
 			tests: []string{"TestRecordsAreReadAndForgotten"},
 		},
 		{

@@ -30,7 +30,7 @@ func ofTheEndings() []mutant {
 		},
 		{
 			number: 400, bug: "Release removes whatever node has the name", where: "zk-ruby #34",
-			edits: []edit{{"internal/queue/remove.go", "\tversion := int32(zk.AnyVersion)\n\tif !p.Unique {\n\t\tstat, err := p.stat(p.Session.Context())\n", "\tversion := int32(zk.AnyVersion)\n\tif false {\n\t\tstat, err := p.stat(p.Session.Context())\n"}},
+			edits: []edit{{"internal/queue/remove.go", "\tif !p.Unique {\n\t\terr := errPanic\n", "\tif false {\n\t\terr := errPanic\n"}},
 			tests: []string{"TestNoEndOfAHoldHitsTheNodeOfASuccessor"},
 		},
 		{

@@ -25,7 +25,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 574, bug: "TryLock fails with an error without a name if somebody removes its node", where: "our own, until 3227eb9",
-			edits: []edit{{"lock.go", "\t\tcase !errors.Is(err, queue.ErrGone):\n\t\t\treturn h, err\n\t\tcase ctx.Err()", "\t\tcase true:\n\t\t\treturn h, err\n\t\tcase ctx.Err()"}},
+			edits: []edit{{"lock.go", "\t\tif !errors.Is(err, queue.ErrGone) {\n\t\t\treturn h, err\n\t\t}\n\t\tif turn", "\t\tif true {\n\t\t\treturn h, err\n\t\t}\n\t\tif turn"}},
 			tests: []string{"TestTryLockOutlastsTheRemovalOfItsNode", "TestTryLockOfSeveralOutlastsTheLossOfOne", "TestTryLockGivesUpWithItsContext"},
 		},
 		{
@@ -145,7 +145,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 532, bug: "other kinds ignore the options of Shards", where: "–",
-			edits: []edit{{"options.go", "\tif o.shards != (shardOptions{}) {\n", "\tif false {\n"}},
+			edits: []edit{{"options.go", "\tcase o.shards != (shardOptions{}):\n", "\tcase false:\n"}},
 			tests: []string{"TestOptionsOfAOnceAndOfShardsAreRefusedElsewhere"},
 		},
 		{

@@ -153,7 +153,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 324, bug: "a wait ends with its session, or with its node", where: "–",
-			edits: []edit{{"lock.go", "\t\treturn false, context.Cause(ctx)\n\t}\n\treturn true, nil\n", "\t\treturn false, context.Cause(ctx)\n\t}\n\treturn false, err\n"}},
+			edits: []edit{{"lock.go", "\t\treturn 0, context.Cause(ctx)\n\t}\n\treturn p, nil\n", "\t\treturn 0, context.Cause(ctx)\n\t}\n\treturn 0, err\n"}},
 			tests: []string{"TestWaiterQueuesAgainInTheNextSession", "TestWaiterWhoseNodeWasRemovedQueuesAgain", "TestNodeLockWaiterQueuesAgainInTheNextSession",
 				"TestMultiLockSurvivesTheEndOfItsSessionWhileItWaits", "TestElectionSurvivesTheEndOfSessions"},
 		},
@@ -187,7 +187,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 330, bug: "the queue is listed at a server that may be behind", where: "–",
-			edits: []edit{{"list.go", "// The server that we read from may be behind the one that granted the lock.\n\tif err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) })", "if err := queue.Retry(ctx, func() error { return ctx.Err() })"}},
+			edits: []edit{{"list.go", "err = queue.BehindWrite(ctx, c, path, func() (err error) {\n\t\tentries, err", "err = queue.Retry(ctx, func() (err error) {\n\t\tentries, err"}},
 			tests: []string{"TestListLetsTheServerCatchUpBeforeItReads"},
 		},
 		{

@@ -130,7 +130,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 124, bug: "a holder adds to the data that its program has chosen", where: "–",
-			edits: []edit{{"rewrite.go", "return l.value == nil && ", "return "}},
+			edits: []edit{{"rewrite.go", "return t.lock.value == nil && ", "return "}},
 			tests: []string{"TestChosenDataSayNothingElse"},
 		},
 		{

@@ -15,7 +15,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 612, bug: "a waiter at the head gives up when its session ends", where: "–",
-			edits: []edit{{"reserve.go", "\t\tcase over && ctx.Err() == nil:", "\t\tcase over && ctx.Err() == nil && h == nil:"}},
+			edits: []edit{{"reserve.go", "turn > 0 { // a wait", "turn > 0 && h == nil { // a wait"}},
 			tests: []string{"TestReservationOutlivesItsWaiter"},
 		},
 		{

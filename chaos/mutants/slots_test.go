@@ -60,7 +60,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 459, bug: "a holder writes into the node of its slot, which may be its successor's", where: "–",
-			edits: []edit{{"rewrite.go", " && l.Kind != queue.Slots && l.Kind", " && l.Kind"}},
+			edits: []edit{{"rewrite.go", "(p.Unique || !p.Exact)", "(p.Unique || !p.Exact || t.lock.Kind == queue.Slots)"}},
 			tests: []string{"TestSlotNodesAreNotRewritten"},
 		},
 		{

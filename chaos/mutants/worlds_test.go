@@ -5,12 +5,12 @@ func ofWorlds() []mutant {
 	return []mutant{
 		{
 			number: 760, bug: "Unlock of a detached lock believes a server that is behind, and the lock stays held", where: "ours, until a reader found it",
-			edits: []edit{{"detached.go", "if err == nil && node == \"\" { // the server", "if err == nil && node == \"\" && id == \"\" { // the server"}},
+			edits: []edit{{"list.go", "err = queue.BehindWrite(ctx, c, path, func() (err error) {\n\t\tentries, err", "err = queue.Retry(ctx, func() (err error) {\n\t\tentries, err"}},
 			tests: []string{"TestUnlockAtAServerThatIsBehind"},
 		},
 		{
 			number: 761, bug: "a turn is given to holders that share a node, and each but the first is done", where: "ours, until a reader found it",
-			edits: []edit{{"once_turn.go", "case h.tenures[0].lock.handoffs > 0 || h.tenures[0].lock.keep > 0:", "case h.tenures[0].lock.handoffs > 0 && h.tenures[0].lock.keep > 0:"}},
+			edits: []edit{{"hold.go", "case l.handoffs > 0 || l.keep > 0:", "case l.handoffs > 0 && l.keep > 0:"}},
 			tests: []string{"TestTurnNeedsANodeOfItsOwn"},
 		},
 		{
@@ -20,17 +20,17 @@ func ofWorlds() []mutant {
 		},
 		{
 			number: 763, bug: "a caller that has given up a reserved lock hears of a loss instead of its cause", where: "ours, until a reader found it",
-			edits: []edit{{"reserve.go", "\t\tcase over: // the caller", "\t\tcase over && err == nil: // the caller"}},
+			edits: []edit{{"reserve.go", "err = context.Cause(ctx) // the caller", "_ = ctx // the caller"}},
 			tests: []string{"TestReservedLockThatIsLostAndNotAwaited"},
 		},
 		{
 			number: 764, bug: "Break believes a server that is behind", where: "–",
-			edits: []edit{{"revoke.go", "errors.Is(err, errNobody) { // or", "errors.Is(err, errNobody) && path == \"\" { // or"}},
+			edits: []edit{{"revoke.go", "errors.Is(err, errNobody) { // or", "errors.Is(err, errNobody) && path == \"\" { // or"}, {"revoke.go", "err = queue.Barrier(ctx, session, path)", "err = session.Sync(ctx, path)"}},
 			tests: []string{"TestBreakAtAServerThatIsBehind"},
 		},
 		{
 			number: 765, bug: "the end of a reservation believes a server that is behind", where: "–",
-			edits: []edit{{"reserve.go", "\t\tif replaced() { // or", "\t\tif replaced() && doubt { // or"}},
+			edits: []edit{{"reserve.go", "err := queue.BehindWrite(ctx, c, path, func() error {", "err := queue.Retry(ctx, func() error {"}},
 			tests: []string{"TestBreakAtAServerThatIsBehind"},
 		},
 		{
@@ -55,7 +55,7 @@ func ofWorlds() []mutant {
 		},
 		{
 			number: 770, bug: "a detached lock that may be held is not looked for, in the simulation", where: "–",
-			edits: []edit{{"detached.go", "\treturn d.settle(ctx, c, p.Session.Timeout(), err)\n", "\treturn Claim{}, err\n"}},
+			edits: []edit{{"detached.go", "\t\texpires, err = d.settle(ctx, &change, c, p.Session.Timeout(), err)\n", "\t\t_ = d.settle\n"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfDetached"},
 		},
 	}

@@ -380,7 +380,7 @@ func (k *taker) failed(err error) error {
 		return misconfigured("give the same --of as all other users of this semaphore", "%s: %w", k.name, err)
 	case errors.Is(err, holdfast.ErrKind):
 		return misconfigured("", "%s: %w", k.name, err) // the error says what to do
-	case errors.Is(err, holdfast.ErrLayout):
+	case errors.Is(err, holdfast.ErrLayout), errors.Is(err, zk.ErrBadArguments):
 		return usage("", "%s: %w", k.name, err)
 	}
 	return k.target.unreachable(err)

@@ -20,7 +20,7 @@ type detachedFlags struct {
 
 func (f *detachedFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.on, "detached", false, "print id=ID token=N, and expires=TIME with --expires, and exit; the lock stays held until holdfast unlock")
-	durationVar(cmd.Flags(), &f.expires, "expires", "", 0, "with --detached: the lock ends this long after it was acquired, by the server's clock (default: never)")
+	durationVar(cmd.Flags(), &f.expires, "expires", "", 0, "with --detached: the lock ends this long after lock has asked for it, by the server's clock (default: never). When lock has it, at least half of this time is left")
 }
 
 // check refuses flags that do not go together.

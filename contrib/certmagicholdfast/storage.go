@@ -169,7 +169,9 @@ func (s *Storage) read(ctx context.Context, f func(*zk.Session) error) error {
 		if err != nil {
 			return err
 		}
-		if err := session.Sync(ctx, s.cfg.Path); err != nil {
+		// A sync is not enough at the server that leads, see zk.Client.Sync.
+		_, err = session.Multi(ctx, zk.CheckOp(s.cfg.Path, zk.AnyVersion))
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) { // a transaction all the same
 			return err
 		}
 		return f(session)

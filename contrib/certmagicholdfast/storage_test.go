@@ -642,7 +642,7 @@ func TestReadsCatchUpFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	synced := false
-	srv.Intercept(zkproto.OpSync, func(string) zktest.Action { synced = true; return zktest.Pass })
+	srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { synced = true; return zktest.Pass })
 	reads := map[string]func() error{
 		"Load": func() error { _, err := s.Load(ctx, "a/b"); return err },
 		"Stat": func() error { _, err := s.Stat(ctx, "a/b"); return err },

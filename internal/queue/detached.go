@@ -28,57 +28,99 @@ func (q *Queue) EnterDetached(ctx context.Context, data func(names.Attempt) ([]b
 	return &Place{Queue: q, Session: session, Dir: q.Path, Attempt: a, Data: d}, nil
 }
 
+// A Change is the transaction of Detach.
+type Change struct {
+	Doubt bool    // its outcome is not known
+	Stat  zk.Stat // of the node that it has made; zero if the node is gone already, or if nobody has asked
+
+	sent time.Time // when the first request was sent that may have been executed
+}
+
+// Left is how long, in milliseconds, a lock lasts at least that ends at expires by the server's clock. Both clocks
+// know a moment of the change: the server's says when it made the node, and ours when we sent the request, which was
+// before. So Left depends neither on how the two clocks compare nor on how long ago the place was made.
+func (c *Change) Left(expires int64) int64 {
+	if c.Stat.Czxid == 0 {
+		return 0
+	}
+	now := time.Now()
+	// Go's monotonic clock stands still while the machine sleeps, and the wall clock does not.
+	elapsed := max(now.Sub(c.sent), now.Round(0).Sub(c.sent.Round(0)))
+	return expires - c.Stat.Ctime - elapsed.Milliseconds() - 1 // Ctime is cut to a millisecond
+}
+
 // Detach replaces our ephemeral node, which nobody is ahead of, by a persistent one with the same number. Both
 // happen in one transaction, which fails if our node is gone. So the persistent node is first in the queue,
-// too, and nobody passes it. data returns the data of the new node. If ttl is above zero, the server removes the
-// node after that time, if it can.
+// too, and nobody passes it. data returns the data of the new node, right before each request. If lasts is above
+// zero, the lock ends after this time. Then Detach reads the Stat of the new node in the same round trip, and the server
+// removes the node some time later, if it can.
 //
-// Detach does not end with the caller's context: it is one round trip, and its outcome must be known. doubt means
-// that it is not known. The session is over then, and the caller calls Settle in a later session.
-func (p *Place) Detach(data func() ([]byte, error), ttl time.Duration) (doubt bool, err error) {
+// Detach does not end with the caller's context: it is one round trip, and its outcome must be known. If it is in
+// doubt, the caller calls Settle.
+func (p *Place) Detach(data func() ([]byte, error), lasts time.Duration) (c Change, err error) {
 	session := p.Session.Context()
-	if ttl > longestTTL {
-		ttl = 0
+	made := p.DetachedPath()
+	ttl := time.Duration(0)
+	if lasts > 0 && lasts <= longestTTL {
+		ttl = lasts + ttlMargin
 	}
 	lost := 0
 	for {
-		d, err := data()
-		if err != nil {
-			return false, err
-		}
-		create := zk.CreateOp(p.DetachedPath(), d, zk.Persistent, p.Queue.ACL...)
-		if ttl > 0 {
-			create = zk.CreateTTLOp(p.DetachedPath(), d, zk.Persistent, ttl, p.Queue.ACL...)
-		}
-		err = Retry(session, func() error {
-			_, err := p.Session.Multi(session, zk.DeleteOp(p.Path(), zk.AnyVersion), create)
+		var sent time.Time
+		var read error
+		err := Retry(session, func() error {
+			sent = time.Now()
+			d, err := data()
+			if err != nil {
+				return err
+			}
+			create := zk.CreateOp(made, d, zk.Persistent, p.Queue.ACL...)
+			if ttl > 0 {
+				create = zk.CreateTTLOp(made, d, zk.Persistent, ttl, p.Queue.ACL...)
+			}
+			answer := p.Session.StartMulti(zk.DeleteOp(p.Path(), zk.AnyVersion), create)
+			if lasts > 0 { // behind the transaction, whose answer has no Stat
+				c.Stat, _, read = p.Session.Exists(session, made)
+			}
+			_, err = answer()
 			return err
 		})
+		if !c.Doubt || err == nil {
+			c.sent = sent
+		}
 		switch {
 		case err == nil:
 			p.name = "" // there is nothing for Leave to remove
-			return false, nil
+			if read != nil {
+				read = Retry(session, func() (err error) {
+					c.Stat, _, err = p.Session.Exists(session, made)
+					return err
+				})
+			}
+			c.Doubt = read != nil
+			return c, read
 		case errors.Is(err, zk.ErrUnimplemented) && ttl > 0:
 			ttl = 0 // the server has no such nodes; nothing was done
 		case zk.MayHaveHappened(err):
-			doubt = true
+			c.Doubt = true
 			if lost++; lost >= unknownAfter {
 				ttl = 0
 			}
 			if session.Err() != nil { // the caller enters again; a lost connection alone would end its Lock
-				return true, context.Cause(session)
+				return c, context.Cause(session)
 			}
-		case doubt && session.Err() != nil:
-			return true, context.Cause(session)
-		case doubt && errors.Is(err, zk.ErrNoNode): // an earlier attempt was executed, or somebody has removed our node
-			return true, ErrGone
-		case errors.Is(err, zk.ErrNoNode):
-			return false, ErrGone
+		case c.Doubt && session.Err() != nil:
+			return c, context.Cause(session)
+		case errors.Is(err, zk.ErrNoNode): // somebody has removed our node; or, in doubt, an earlier attempt was executed
+			return c, ErrGone
 		default:
-			return doubt, err
+			return c, err
 		}
 	}
 }
+
+// ttlMargin is how much longer the server keeps an expired lock: clients are quicker and more exact.
+const ttlMargin = time.Minute
 
 // unknownAfter is how many lost answers in a row mean that the server does not know nodes with a time to live: such a
 // server may close the connection.
@@ -137,8 +179,27 @@ func (e *expiry) stop() {
 // over reports whether the lock has expired.
 func (e *expiry) over() bool { return !e.at.IsZero() && !time.Now().Before(e.at) }
 
-// expiryOf reads when the lock of a node expires. The time is by the server's clock. Our own node says how that
-// compares with ours: it was made before we had the answer. So we are never too early.
+// A moment compares the clocks: the server's said ms, in milliseconds, before ours said at.
+type moment struct {
+	ms int64
+	at time.Time
+}
+
+// hear returns the latest moment that the place knows. ms is a time that the server has just told us. If it is later
+// than our own node, the clocks are compared anew, since they may run at different rates. The same ms does not count again.
+func (p *Place) hear(ms int64) moment {
+	if p.heard == nil {
+		p.heard = &moment{p.ctime, p.joined}
+	}
+	if ms > p.heard.ms {
+		*p.heard = moment{ms, time.Now()}
+	}
+	return *p.heard
+}
+
+// expiryOf reads when the lock of a node expires. The time is by the server's clock. That clock had reached the time of
+// the last change before we had the answer. So we are never too early. Any client with permission can write the time
+// of expiry. One that is before everything else, such as a negative one, is over.
 func (p *Place) expiryOf(ctx context.Context, name string) (*expiry, error) {
 	var data []byte
 	var stat zk.Stat
@@ -156,8 +217,13 @@ func (p *Place) expiryOf(ctx context.Context, name string) (*expiry, error) {
 	case err != nil:
 		return nil, err
 	}
-	if n := ReadNote(data); n.Expires != 0 && n.Expires-p.ctime < math.MaxInt64/int64(time.Millisecond) {
-		e.at = p.joined.Add(time.Duration(n.Expires-p.ctime) * time.Millisecond)
+	if n := ReadNote(data); n.Expires != 0 {
+		now := p.hear(stat.Mtime)
+		left := max(n.Expires, now.ms) - now.ms
+		if left >= math.MaxInt64/int64(time.Millisecond) { // 292 years: nobody waits that long
+			return e, nil
+		}
+		e.at = now.at.Add(time.Duration(left) * time.Millisecond)
 		e.timer = time.NewTimer(time.Until(e.at))
 		e.due = e.timer.C
 	}

@@ -109,7 +109,10 @@ func (p *Place) recognise(ctx context.Context, candidates []string) error {
 }
 
 // twinned says why a place finds its own number twice. If names can come back, its node may have been
-// removed with the directory, and a writer with its name has taken the read side since.
+// removed with the directory, and a writer with its name has taken the read side since. It is split from Wait to keep
+// waiters' stacks small.
+//
+//go:noinline
 func (p *Place) twinned(ctx context.Context) error {
 	if p.Unique {
 		return names.ErrSameNumber

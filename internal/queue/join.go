@@ -9,8 +9,19 @@ import (
 	"holdfast/zk"
 )
 
+// errPanic is the error of a function that makes a node until it returns. So its deferred cleanup also runs if it does
+// not return: a hook of the program has panicked, see [zk.Trace].
+var errPanic = errors.New("a hook has panicked")
+
 // arrive makes our node and notes who is ahead of it.
 func (p *Place) arrive(ctx context.Context, patience bool) (err error) {
+	err = errPanic
+	defer func() {
+		if err == errPanic {
+			p.unshare()
+			p.Leave(ctx)
+		}
+	}()
 	if patience {
 		p.enroll() // see shared_list.go
 	}

@@ -37,6 +37,7 @@ type Place struct {
 	ahead     names.Ahead
 	watches   watches
 	lease     *zk.Lease      // of the next in line, see prepare
+	heard     *moment        // of the server's clock, see hear; nil: only that of our node
 	long      bool           // the queue was seen to be long, so holders leave watermarks
 	watermark chan directory // of a holder that is to leave one; holds one answer once that is there
 	sharing
@@ -63,8 +64,8 @@ func (p *Place) At(t time.Time) int64 { return p.ctime + t.Sub(p.asked).Millisec
 // ahead of that clock by the time that the request has taken.
 func (p *Place) AtLeast(t time.Time) int64 { return p.ctime + t.Sub(p.joined).Milliseconds() }
 
-// Sending notes that a request is about to be sent that makes the node.
-func (p *Place) Sending() { p.asked = time.Now() }
+// Sending notes that a request is about to be sent that makes the node. Until Sent, the node may exist.
+func (p *Place) Sending() { p.asked, p.doubt = time.Now(), true }
 
 // Sent notes how the request ended. Leave looks for the node if it may have been made.
 func (p *Place) Sent(mayExist bool) { p.doubt = mayExist }

@@ -38,8 +38,14 @@ func (p *Place) StartRemove() (wait func() error) {
 	}
 	version := int32(zk.AnyVersion)
 	if !p.Unique {
-		stat, err := p.stat(p.Session.Context())
-		if err != nil {
+		err := errPanic
+		defer func() {
+			if err == errPanic {
+				p.tryRemove(true)
+			}
+		}()
+		var stat zk.Stat
+		if stat, err = p.stat(p.Session.Context()); err != nil {
 			return func() error { return err }
 		}
 		version = stat.Version
@@ -57,8 +63,18 @@ func (p *Place) StartRemove() (wait func() error) {
 	}
 }
 
-// remove is Remove. doubt: an earlier delete may have happened.
-func (p *Place) remove(doubt bool) error {
+// remove is Remove. doubt: an earlier delete may have happened. If a hook panics meanwhile, remove tries once more.
+func (p *Place) remove(doubt bool) (err error) {
+	err = errPanic
+	defer func() {
+		if err == errPanic {
+			p.tryRemove(true)
+		}
+	}()
+	return p.tryRemove(doubt)
+}
+
+func (p *Place) tryRemove(doubt bool) error {
 	ctx := p.Session.Context()
 	gone := func() error {
 		if doubt {

@@ -64,6 +64,9 @@ func (t Template) Attempt(session int64) Attempt {
 	return Attempt{Prefix: s, ID: bare, Unique: t.Unique()}
 }
 
+// Invalid says what is wrong with the Layout. It is nil if nothing is.
+func (g *Grammar) Invalid() error { return g.invalid }
+
 // Attempt makes a name for one side of the lock, and checks that the grammar reads it as its own. The
 // error is ErrLayout.
 func (g *Grammar) Attempt(s Side, session int64) (Attempt, error) {
