@@ -54,7 +54,21 @@ type lock struct {
 }
 
 func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
-	return lock{&queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, o}
+	l := lock{&queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, o}
+	l.Surround(path, nil)
+	return l
+}
+
+// newPart names a queue that is a part of the lock at outer. If kind is not "", the queue's places look for other
+// kinds of lock there.
+func newPart(c *zk.Client, path, outer string, kind queue.Kind, o options) lock {
+	l := newLock(c, path, queue.Lock, o)
+	var whole *queue.Queue
+	if kind != "" {
+		whole = &queue.Queue{Client: c, Path: outer, Kind: kind, Grammar: o.grammar}
+	}
+	l.Surround(outer, whole)
+	return l
 }
 
 // valid returns why no call on the lock can succeed, or nil: its path, or an option.

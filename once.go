@@ -267,7 +267,7 @@ func (o *Once) job(key string, period time.Duration) (*job, error) {
 	j.marks = marksOf(o.path, name)
 	plain := o.options
 	plain.once = onceOptions{}
-	j.lock = newLock(o.client, j.dir, queue.Lock, plain)
+	j.lock = newPart(o.client, j.dir, o.path, "", plain) // look looks at the path
 	return j, nil
 }
 

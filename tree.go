@@ -67,7 +67,11 @@ func (t *Tree) of(path string) *MultiLock {
 		return m
 	}
 	for i, name := range names {
-		l := &RWMutex{newLock(t.client, t.path+"/"+name, queue.Lock, newOptions(t.opts))}
+		kind := queue.Kind("")
+		if i == 0 { // every lock of the tree takes the root, and takes it last
+			kind = queue.Tree
+		}
+		l := &RWMutex{newPart(t.client, t.path+"/"+name, t.path, kind, newOptions(t.opts))}
 		l.lock.refuse("a Tree", givenLocal|givenReentrant)
 		if g := l.lock.Grammar; g.Read == "" || !g.Read.Unique() || !g.Write.Unique() {
 			m.err = fmt.Errorf("%w: a Tree needs a layout with readers and with {uuid} or {hex} in its names", zk.ErrBadArguments)

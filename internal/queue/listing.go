@@ -9,8 +9,8 @@ import (
 )
 
 // position returns who is ahead by a list of the queue. The first list also has to show that no other
-// kind of lock has this name.
-func (p *Place) position(ctx context.Context, listed []string) (names.Ahead, error) {
+// kind of lock has this name or is around it. around are the results of Queue.looks.
+func (p *Place) position(ctx context.Context, listed []string, around []zk.Result) (names.Ahead, error) {
 	p.sawList(len(listed))
 	a, err := p.Queue.Grammar.Ahead(listed, p.name)
 	if err != nil || p.onlyKind {
@@ -21,16 +21,19 @@ func (p *Place) position(ctx context.Context, listed []string) (names.Ahead, err
 			return names.Ahead{}, err
 		}
 	}
+	if err := p.Queue.CheckAround(ctx, p.Session, around); err != nil {
+		return names.Ahead{}, err
+	}
 	p.onlyKind = true
 	return a, nil
 }
 
 func (p *Place) lookAlone(ctx context.Context) (names.Ahead, error) {
-	listed, err := p.siblings(ctx)
+	listed, around, err := p.listAround(ctx, !p.onlyKind)
 	if err != nil {
 		return names.Ahead{}, err
 	}
-	return p.position(ctx, listed)
+	return p.position(ctx, listed, around)
 }
 
 // siblings lists the queue.
@@ -39,8 +42,30 @@ func (p *Place) siblings(ctx context.Context) (listed []string, err error) {
 		listed, _, err = p.Session.Children(ctx, p.Dir)
 		return err
 	})
-	if errors.Is(err, zk.ErrNoNode) {
-		err = ErrGone
+	return listed, unlessGone(err)
+}
+
+// listAround lists the queue, and with looks also reads what is around it.
+func (p *Place) listAround(ctx context.Context, looks bool) (listed []string, around []zk.Result, err error) {
+	if !looks {
+		listed, err = p.siblings(ctx)
+		return listed, nil, err
 	}
-	return listed, err
+	ops := p.Queue.looks([]zk.Op{zk.ChildrenOp(p.Dir)})
+	err = Retry(ctx, func() error {
+		res, err := p.Session.Pipeline(ctx, ops...)
+		if res != nil {
+			listed, around, err = res[0].Children, res[1:], res[0].Err
+		}
+		return err
+	})
+	return listed, around, unlessGone(err)
+}
+
+// unlessGone returns ErrGone for the error of a list if there is no directory, and so no place of ours.
+func unlessGone(err error) error {
+	if errors.Is(err, zk.ErrNoNode) {
+		return ErrGone
+	}
+	return err
 }

@@ -1,0 +1,280 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+// A party is one way to use lockPath, or a path below it.
+type party struct {
+	name, path   string
+	tree, shards bool
+	// enter acquires the lock if it is free. leave releases it.
+	enter func(ctx context.Context, c *zk.Client) (leave func() error, err error)
+}
+
+// tries is enter for a Locker.
+func tries(of func(c *zk.Client) holdfast.Locker) func(context.Context, *zk.Client) (func() error, error) {
+	return func(ctx context.Context, c *zk.Client) (func() error, error) {
+		h, err := of(c).TryLock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return h.Unlock, nil
+	}
+}
+
+// inside is enter for a call that calls its function when it has the lock. A call that waits counts as refused.
+func inside(call func(ctx context.Context, c *zk.Client, f func(context.Context)) error) func(context.Context, *zk.Client) (func() error, error) {
+	return func(ctx context.Context, c *zk.Client) (func() error, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		in, out, done := make(chan struct{}, 100), make(chan struct{}), make(chan error, 1)
+		go func() {
+			done <- call(ctx, c, func(ctx context.Context) {
+				in <- struct{}{}
+				select {
+				case <-out:
+				case <-ctx.Done():
+				}
+			})
+		}()
+		select {
+		case <-in:
+			return func() error { close(out); cancel(); <-done; return nil }, nil
+		case err := <-done:
+			cancel()
+			return nil, err
+		case <-time.After(3 * time.Second):
+			cancel()
+			return nil, errors.Join(holdfast.ErrLocked, <-done)
+		}
+	}
+}
+
+// plainAt lists the kinds of lock at a path, other than trees.
+func plainAt(path string) []party {
+	all := []party{
+		{name: "mutex", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, path) })},
+		{name: "reader", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, path).RLocker() })},
+		{name: "writer", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, path) })},
+		{name: "semaphore", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker() })},
+		{name: "semaphore of kazoo", enter: tries(func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+		})},
+		{name: "slots", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() })},
+		{name: "node", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, path) })},
+		{name: "own layout", enter: tries(func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.Layout{Name: "own", Mutex: "job.{uuid}.", Exclusive: []string{"job.*."}}))
+		})},
+		{name: "reservable", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.Reservable(holdfast.NewMutex(c, path)) })},
+		{name: "kept", enter: tries(func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, path, holdfast.WithKeep(time.Minute))
+		})},
+		{name: "election", enter: func(ctx context.Context, c *zk.Client) (func() error, error) {
+			h, err := holdfast.NewElection(c, path).TryCampaign(ctx, []byte("me"))
+			if err != nil {
+				return nil, err
+			}
+			return h.Unlock, nil
+		}},
+		{name: "once", enter: inside(func(ctx context.Context, c *zk.Client, f func(context.Context)) error {
+			_, err := holdfast.NewOnce(c, path).Do(ctx, "key", func(ctx context.Context) ([]byte, error) { f(ctx); return nil, errors.New("again") })
+			return err
+		})},
+		{name: "detached", enter: func(ctx context.Context, c *zk.Client) (func() error, error) {
+			d := holdfast.NewDetached(c, path, 0)
+			claim, err := d.TryLock(ctx)
+			return func() error { return d.Unlock(ctx, claim.ID) }, err
+		}},
+		{name: "shards", shards: true, enter: inside(func(ctx context.Context, c *zk.Client, f func(context.Context)) error {
+			return holdfast.NewShards(c, path, 2, holdfast.WithSettle(0)).Run(ctx, func(ctx context.Context, _ holdfast.Shard) error { f(ctx); return nil })
+		})},
+	}
+	for i := range all {
+		all[i].name, all[i].path = all[i].name+strings.TrimPrefix(path, lockPath), path
+	}
+	return all
+}
+
+func treeAt(path, below string) func(context.Context, *zk.Client) (func() error, error) {
+	return tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewTree(c, path).Path(below) })
+}
+
+// parties are the uses of lockPath and of paths below it.
+func parties() []party {
+	all := plainAt(lockPath)
+	all = append(append(all, plainAt(lockPath+"/orders")...), plainAt(lockPath+"/a/b/c")...)
+	return append(all,
+		party{name: "tree", path: lockPath, tree: true, enter: treeAt(lockPath, "")},
+		party{name: "tree orders", path: lockPath, tree: true, enter: treeAt(lockPath, "orders")},
+		party{name: "tree/orders", path: lockPath + "/orders", tree: true, enter: treeAt(lockPath+"/orders", "")},
+	)
+}
+
+// pairs are the pairs of parties of which a tree or shards are one, and that must not hold together.
+func pairs(all []party) (pairs [][2]party) {
+	for _, a := range all {
+		for _, b := range all {
+			covers := func(a, b party) bool { return a.tree && strings.HasPrefix(b.path+"/", a.path+"/") }
+			if a.name != b.name && (covers(a, b) || covers(b, a) || (a.shards || b.shards) && a.path == b.path) {
+				pairs = append(pairs, [2]party{a, b})
+			}
+		}
+	}
+	return pairs
+}
+
+// A tree and a lock of another kind at its path or below exclude or refuse each other, whoever comes first. So do
+// shards and a lock at their path. When the first has gone, the second acquires the lock.
+func TestTreesAndShardsBesideOtherKinds(t *testing.T) {
+	for _, pair := range pairs(parties()) {
+		first, second := pair[0], pair[1]
+		t.Run(first.name+" and "+second.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				leave, err := first.enter(t.Context(), client(t, srv))
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := client(t, srv)
+				got, err := second.enter(t.Context(), c)
+				if err == nil {
+					t.Error("both are in")
+					got()
+				} else if !refused(err) {
+					t.Errorf("%v; want a refusal or a wait", err)
+				}
+				synctest.Wait()
+				if nodes, err := c.Ephemerals(t.Context(), "/"); err != nil || len(nodes) > 0 {
+					t.Errorf("nodes left behind: %q, %v", nodes, err)
+				}
+				if err := leave(); err != nil {
+					t.Errorf("the first: %v", err)
+				}
+				if strings.HasPrefix(first.name, "kept") || strings.HasPrefix(second.name, "semaphore of kazoo") {
+					time.Sleep(5 * time.Minute) // to kazoo, the directories that the first has left are permits
+				}
+				if strings.HasPrefix(second.name, "node") {
+					return // the others leave directories behind
+				}
+				synctest.Wait()
+				got, err = second.enter(t.Context(), c)
+				if err != nil {
+					t.Fatalf("after the first has gone: %v", err)
+				}
+				got()
+			})
+		})
+	}
+}
+
+// The two come together: one of them runs at each request of the other. Both may be refused, but not both be in.
+func TestTreesAndShardsThatComeTogetherWithOtherKinds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
+	together := 0
+	for _, pair := range pairs(parties()) {
+		first, second := pair[0], pair[1]
+		if second.shards || strings.HasPrefix(second.name, "once") { // they do not end at once; as the first they are tried
+			continue
+		}
+		for at, reached := 1, true; reached; at++ {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				one, other := client(t, srv), client(t, srv)
+				var on, inside atomic.Bool
+				var requests atomic.Int32
+				entered := make(chan struct{})
+				var got func() error
+				var err error
+				for _, op := range []zkproto.Op{
+					zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData,
+					zkproto.OpSetData, zkproto.OpGetChildren2, zkproto.OpMulti,
+				} {
+					srv.Intercept(op, func(path string) zktest.Action {
+						if !strings.HasPrefix(path, "/zookeeper") && on.Load() && !inside.Load() && int(requests.Add(1)) == at {
+							inside.Store(true)
+							got, err = second.enter(t.Context(), other)
+							close(entered)
+						}
+						return zktest.Pass
+					})
+				}
+				on.Store(true)
+				leave, firstErr := first.enter(t.Context(), one)
+				on.Store(false)
+				if reached = inside.Load() && at < 60; reached {
+					<-entered
+					together++
+					if firstErr == nil && err == nil {
+						t.Errorf("%s and %s, at its request %d, are both in", first.name, second.name, at)
+					}
+					for who, err := range map[string]error{first.name: firstErr, second.name: err} {
+						if err != nil && !refused(err) {
+							t.Errorf("%s, with %s at request %d: %v", who, second.name, at, err)
+						}
+					}
+				}
+				for _, leave := range []func() error{leave, got} {
+					if leave != nil {
+						leave()
+					}
+				}
+			})
+		}
+	}
+	t.Logf("figure: %d moments of two kinds", together)
+}
+
+// The error of both says what is there, and what to type.
+func TestErrKindNamesTreesAndShards(t *testing.T) {
+	find := func(name string) party {
+		all := parties()
+		return all[slices.IndexFunc(all, func(p party) bool { return p.name == name })]
+	}
+	for _, tt := range []struct {
+		first, second string
+		says          []string
+	}{
+		{"tree", "mutex", []string{lockPath + "/%2F/_c_", "of the tree " + lockPath, "give --tree (NewTree) for " + lockPath + " and all names below it"}},
+		{"tree orders", "mutex/orders", []string{lockPath + "/%2F/_c_", "of the tree " + lockPath, "give --tree"}},
+		{"mutex", "tree", []string{lockPath + "/_c_", "a lock with a queue, layout curator", "this is the tree " + lockPath, "give --tree (NewTree) for " + lockPath}},
+		{"mutex/a/b/c", "tree orders", []string{lockPath + "/a/b/c/_c_", "a lock with a queue, layout curator", "give --tree"}},
+		{"node/orders", "tree", []string{"the node " + lockPath + "/orders is of a NodeLock"}},
+		{"semaphore/orders", "tree", []string{"/orders/leases/_c_", "a semaphore, layout curator"}},
+		{"semaphore of kazoo/orders", "tree", []string{"a semaphore, layout kazoo"}},
+		{"slots/orders", "tree", []string{"/orders/slots/slot-0000000000", "a set of slots"}},
+		{"tree/orders", "tree", []string{"of the tree " + lockPath + "/orders", "this is the tree " + lockPath + ":"}},
+		{"shards", "mutex", []string{lockPath + "/workers/_c_", "a set of shards"}},
+		{"mutex", "shards", []string{lockPath + "/_c_", "this is a set of shards"}},
+		{"semaphore", "shards", []string{"a semaphore, layout curator", "this is a set of shards"}},
+	} {
+		t.Run(tt.first+" and "+tt.second, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				leave, err := find(tt.first).enter(t.Context(), client(t, srv))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = find(tt.second).enter(t.Context(), client(t, srv))
+				wantErr(t, err, holdfast.ErrKind)
+				for _, want := range tt.says {
+					if !strings.Contains(fmt.Sprint(err), want) {
+						t.Errorf("%v; want %q in it", err, want)
+					}
+				}
+				leave()
+			})
+		})
+	}
+}
