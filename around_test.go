@@ -278,3 +278,218 @@ func TestErrKindNamesTreesAndShards(t *testing.T) {
 		})
 	}
 }
+
+// While a tree looks at what is below it, a lock there replaces its node by another one. The tree sees one of the two.
+func TestTreeSeesALockThatChangesItsNode(t *testing.T) {
+	const path = lockPath + "/orders"
+	for name, hold := range map[string]func(ctx context.Context, c *zk.Client) (func() error, error){
+		"semaphore": tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker() }),
+		"semaphore of kazoo": tries(func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+		}),
+		"slots": tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() }),
+		"detached": func(ctx context.Context, c *zk.Client) (func() error, error) {
+			d := holdfast.NewDetached(c, path, 0)
+			claim, err := d.TryLock(ctx)
+			return func() error { return d.Unlock(ctx, claim.ID) }, err
+		},
+		"writer that becomes a reader": func(ctx context.Context, c *zk.Client) (func() error, error) {
+			m := holdfast.NewRWMutex(c, path)
+			w, err := m.TryLock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			r, err := m.RLock(w.Context())
+			w.Unlock()
+			if err != nil {
+				return nil, err
+			}
+			return r.Unlock, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for at, reached := 1, true; reached; at++ {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					one, other := client(t, srv), client(t, srv)
+					leave, err := hold(t.Context(), one) // makes all directories
+					if err != nil {
+						t.Fatal(err)
+					}
+					leave()
+					changing, change, changed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+					var looking atomic.Bool
+					var looks atomic.Int32
+					srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+						srv.Intercept(zkproto.OpMulti, nil)
+						close(changing)
+						<-change
+						return zktest.Pass
+					})
+					var firstErr error
+					go func() {
+						defer close(changed)
+						leave, firstErr = hold(t.Context(), one)
+					}()
+					<-changing
+					for _, op := range []zkproto.Op{zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren2} {
+						srv.Intercept(op, func(path string) zktest.Action {
+							if looking.Load() && strings.HasPrefix(path, lockPath) && int(looks.Add(1)) == at {
+								looking.Store(false)
+								close(change)
+								<-changed
+							}
+							return zktest.Pass
+						})
+					}
+					looking.Store(true)
+					h, err := holdfast.NewTree(other, lockPath).Path("").TryLock(t.Context())
+					if reached = !looking.Swap(false); !reached {
+						close(change)
+						<-changed
+					}
+					if err == nil && firstErr == nil {
+						t.Errorf("both are in: the change was at look %d of the tree", at)
+					}
+					for _, err := range []error{err, firstErr} {
+						if err != nil && !refused(err) {
+							t.Errorf("at look %d: %v", at, err)
+						}
+					}
+					if h != nil {
+						unlock(t, h)
+					}
+					if firstErr == nil {
+						leave()
+					}
+				})
+			}
+		})
+	}
+}
+
+// Places that share their lists look around, too: once for each list.
+func TestCrowdSeesATreeAbove(t *testing.T) {
+	defer holdfast.SetShareFrom(0)()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		tree := lock(t, holdfast.NewTree(client(t, srv), lockPath).Path("customers"))
+		c := client(t, srv)
+		orders := holdfast.NewMutex(c, lockPath+"/orders")
+		var all []*waiter
+		for range 8 {
+			all = append(all, wait(t.Context(), orders))
+		}
+		for _, w := range all {
+			<-w.done
+			wantErr(t, w.err, holdfast.ErrKind)
+		}
+		unlock(t, tree)
+		h := lock(t, orders)
+		w := wait(t.Context(), orders)
+		if _, err := holdfast.NewTree(client(t, srv), lockPath).Path("customers").TryLock(t.Context()); !errors.Is(err, holdfast.ErrKind) {
+			t.Errorf("%v; want ErrKind", err)
+		}
+		unlock(t, h)
+		unlock(t, w.got(t))
+	})
+}
+
+// Of what is below a tree, only locks count: no directories that locks have left, no other nodes, no queues of the
+// tree itself.
+func TestWhatIsNoLockBelowATreeIsNoObstacle(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		for _, p := range parties() {
+			if strings.HasPrefix(p.name, "node") {
+				continue // its path must not exist
+			}
+			leave, err := p.enter(t.Context(), c)
+			if err == nil {
+				err = leave()
+			}
+			if err != nil && !strings.HasPrefix(p.name, "semaphore of kazoo") { // to it, all directories are permits
+				t.Fatalf("%s: %v", p.name, err)
+			}
+			if strings.HasPrefix(p.name, "kept") {
+				time.Sleep(2 * time.Minute)
+			}
+		}
+		for path, mode := range map[string]zk.Mode{
+			"/service": zk.Persistent, "/service/10.0.0.1:80": zk.Ephemeral, "/service/0000000007": zk.Persistent, "/x-lock-0000000001": zk.Persistent,
+		} {
+			if _, _, err := c.Create(t.Context(), lockPath+path, []byte("text"), mode); err != nil && !errors.Is(err, zk.ErrNoNode) {
+				t.Fatal(err)
+			}
+		}
+		waits := lock(t, holdfast.NewRWMutex(client(t, srv), lockPath+"/%2Fx")) // as a lock of the tree that is not in yet
+		unlock(t, lock(t, holdfast.NewTree(c, lockPath).Path("")))
+		unlock(t, lock(t, holdfast.NewTree(c, lockPath).Path("orders")))
+		unlock(t, lock(t, holdfast.NewMutex(c, lockPath+"/orders")))
+		unlock(t, waits)
+	})
+}
+
+// With nothing but its own queues below it, a lock of a tree costs no further round trip. With more nodes below it
+// than it can look at, it is refused.
+func TestLookBelowATreeIsBounded(t *testing.T) {
+	defer holdfast.SetMostBelow(20)()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		line := newLine(t, srv)
+		tree := holdfast.NewTree(line.Client, lockPath)
+		for i := range 40 {
+			unlock(t, lock(t, tree.Path(fmt.Sprint("p", i))))
+		}
+		flushes := line.flushes.Load()
+		h := lock(t, tree.Path(""))
+		if n := line.flushes.Load() - flushes; n != 1 {
+			t.Errorf("%d round trips; want 1", n)
+		}
+		unlock(t, h)
+		c := client(t, srv)
+		for i := range 20 {
+			if _, _, err := c.Create(t.Context(), fmt.Sprintf("%s/n%d", lockPath, i), nil, zk.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unlock(t, lock(t, tree.Path("")))
+		if _, _, err := c.Create(t.Context(), lockPath+"/n0/n", nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		_, err := tree.Path("").Lock(t.Context())
+		wantErr(t, err, holdfast.ErrKind)
+		if want := "more than 20 nodes below " + lockPath; !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%v; want %q in it", err, want)
+		}
+		wantNoNodes(t, c)
+	})
+}
+
+// A lock that is tried at the path of shards withdraws, and the workers go on.
+func TestShardsOutlastALockThatIsTriedAtTheirPath(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		b := newBoard(t, srv, 4)
+		a := b.join("a")
+		b.settle()
+		c := client(t, srv)
+		tried := false
+		srv.Intercept(zkproto.OpCreate2, func(path string) zktest.Action {
+			if strings.HasPrefix(path, shardsPath+"/shards/") && !tried { // a shard moves to the newcomer
+				tried = true
+				var node string
+				if node, _, _ = c.Create(t.Context(), shardsPath+"/_c_x-lock-", nil, zk.EphemeralSequential); node == "" {
+					t.Error("no lock was tried")
+				}
+				time.AfterFunc(300*time.Millisecond, func() { c.Delete(context.Background(), node, zk.AnyVersion) })
+			}
+			return zktest.Pass
+		})
+		other := b.join("b")
+		time.Sleep(5 * time.Second)
+		b.settle()
+		b.wantBalance(map[string]int{"a": 1, "b": 1})
+		if !tried {
+			t.Error("no shard has moved: the test shows nothing")
+		}
+		other.leave()
+		a.leave()
+	})
+}

@@ -71,3 +71,10 @@ func OnceShard(name string) string { m := marksOf("", name); return m.shard }
 
 // LeftOf is leftOf.
 var LeftOf = leftOf
+
+// SetMostBelow lowers the number of nodes below a tree that a lock of it looks at, until restore is called.
+func SetMostBelow(n int) (restore func()) {
+	before := queue.MostBelow
+	queue.MostBelow = n
+	return func() { queue.MostBelow = before }
+}

@@ -243,7 +243,7 @@ func timeIn(ms int64) time.Time {
 }
 
 // A ForeignNode is a child of a lock's path that looks like a place in a queue, but is not in
-// this lock's queue.
+// this lock's queue. Or it is a place of a [Tree] above the path.
 type ForeignNode struct {
 	Path string
 	// Kind says in words what lock it is of: "a lock with a queue, layout kazoo". It is ""

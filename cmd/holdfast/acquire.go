@@ -329,7 +329,7 @@ func (k *taker) giveUp(h *holdfast.Hold) error {
 
 func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
 	go c.watch(ctx, k.timeout, cancel)
-	h, err := k.locker(c.client).TryLock(ctx)
+	h, err := k.resized(ctx, c.client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.TryLock(ctx) })
 	switch {
 	case errors.Is(err, holdfast.ErrLocked):
 		return nil, k.reservedOr(err, func() error { return k.busy(ctx, c.client) })
@@ -351,7 +351,7 @@ func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, 
 		wait = bounded
 	}
 	stopNotice := k.notice(ctx, c.client)
-	h, err := k.locker(c.client).Lock(wait)
+	h, err := k.resized(ctx, c.client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.Lock(wait) })
 	stopNotice()
 	switch {
 	case errors.Is(err, errWaitOver) && c.contact.lost() > 0:
@@ -377,7 +377,7 @@ func (k *taker) lostContact(c *connection) error {
 func (k *taker) failed(err error) error {
 	switch {
 	case errors.Is(err, holdfast.ErrLimit):
-		return misconfigured("give the same --of as all other users of this semaphore", "%s: %w", k.name, err)
+		return misconfigured("give the same --of as all other users, or --resize to change the number for all of them", "%s: %w", k.name, err)
 	case errors.Is(err, holdfast.ErrKind):
 		return misconfigured("", "%s: %w", k.name, err) // the error says what to do
 	case errors.Is(err, holdfast.ErrLayout):

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -34,6 +35,7 @@ func (l *layoutFlag) Set(name string) (err error) {
 type kindFlags struct {
 	shared, exclusive, node bool
 	permits, limit          int
+	resize                  bool
 	also                    []string
 	layout                  layoutFlag
 	slotTreeFlags
@@ -43,7 +45,8 @@ func (f *kindFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.shared, "shared", "s", false, "acquire the lock as a reader; readers share it with readers only")
 	cmd.Flags().BoolVarP(&f.exclusive, "exclusive", "x", false, "acquire the lock as a writer. Give it if readers of other libraries use the lock: they wait for writers only. Readers of holdfast wait for every exclusive lock")
 	cmd.Flags().IntVar(&f.permits, "permits", 1, "with --of: acquire this many permits, all or none")
-	cmd.Flags().IntVar(&f.limit, "of", 0, "the lock is a semaphore with this many permits; all its users must give the same number")
+	cmd.Flags().IntVar(&f.limit, "of", 0, "the lock is a semaphore with this many permits. All users must give the same number. A new number counts when nobody has a permit or waits")
+	cmd.Flags().BoolVar(&f.resize, "resize", false, "with --of N: if others use another number, change it to N. Nobody loses a permit. Waiters with another number fail")
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "acquire this lock, too, all or none; repeatable, in any order")
 	cmd.Flags().BoolVar(&f.node, "node", false, "the lock is a single node without a queue")
 	f.slotTreeFlags.register(cmd)
@@ -67,6 +70,8 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 	switch {
 	case given("permits") && !given("of"):
 		return usage("", "--permits needs --of TOTAL")
+	case f.resize && !given("of"):
+		return usage("", "--resize needs --of N, the new number")
 	case given("of") && (f.limit < 1 || f.permits < 1 || f.permits > f.limit):
 		return usage("", "--permits %d --of %d: want 1 or more permits, and at most as many as --of", f.permits, f.limit)
 	}
@@ -130,6 +135,24 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		all = append(all, one(path))
 	}
 	return holdfast.Reservable(holdfast.NewMultiLock(all...))
+}
+
+// resized calls acquire with the lock, and again after it has changed the number of permits or slots, if --resize asks
+// for that.
+func (k *taker) resized(ctx context.Context, c *zk.Client, acquire func(holdfast.Locker) (*holdfast.Hold, error)) (*holdfast.Hold, error) {
+	h, err := acquire(k.locker(c))
+	if !k.kind.resize || !errors.Is(err, holdfast.ErrLimit) {
+		return h, err
+	}
+	if k.kind.slot {
+		err = holdfast.NewSlots(c, k.path, 0).SetLimit(ctx, k.kind.limit)
+	} else {
+		err = holdfast.NewSemaphore(c, k.path, 0, holdfast.WithLayout(k.kind.layout.Layout)).SetLimit(ctx, k.kind.limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return acquire(k.locker(c))
 }
 
 // paths returns the paths of all locks of the command.

@@ -211,8 +211,11 @@ func (w *sharder) failed(err error) error {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f
 	}
-	if errors.Is(err, holdfast.ErrShardCount) {
-		return misconfigured("give the same --count as the other processes. To change the number, stop all of them and remove the node "+w.path, "%s: %w", w.name, err)
+	switch {
+	case errors.Is(err, holdfast.ErrShardCount):
+		return misconfigured("give the same --count as the other processes, or stop all of them before the number changes", "%s: %w", w.name, err)
+	case errors.Is(err, holdfast.ErrKind):
+		return misconfigured("", "%s: %w", w.name, err) // the error says what to do
 	}
 	return w.target.unreachable(err)
 }

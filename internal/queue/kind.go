@@ -256,7 +256,7 @@ func placeIn(ctx context.Context, c pipeliner, dir string) (string, error) {
 				listed = append(listed, name)
 			}
 		}
-		changed := false
+		replaced := false
 		for some := range slices.Chunk(listed, readsInFlight) {
 			var looks []zk.Op
 			for _, name := range some {
@@ -268,13 +268,13 @@ func placeIn(ctx context.Context, c pipeliner, dir string) (string, error) {
 			for i, r := range found {
 				switch {
 				case r.Err != nil: // another node may have taken its place
-					changed = true
+					replaced = true
 				case isPlace(some[i], r.Stat):
 					return dir + "/" + some[i], nil
 				}
 			}
 		}
-		if !changed {
+		if !replaced {
 			return "", nil
 		}
 	}
@@ -471,7 +471,8 @@ func Pending(limit int, first zk.Stat, permits []zk.Stat) int {
 }
 
 // Strangers lists the children of path that look like places, but are not in g's queue: nodes of other
-// kinds of lock and of other layouts, and ephemeral nodes with a number in no known form.
+// kinds of lock and of other layouts, and ephemeral nodes with a number in no known form. It also lists a place of each
+// tree above path.
 func Strangers(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (found []Stranger, err error) {
 	listed, err := Children(ctx, c, path)
 	if err != nil {
@@ -506,6 +507,17 @@ func Strangers(ctx context.Context, c *zk.Client, path string, g *names.Grammar)
 	}
 	add(known, results[:len(known)], func(name string) string { return Lock.in(g.Belongs(name)) })
 	found = append(found, inside...)
+	above := Queue{Client: c, Path: path}
+	above.Surround(path, nil)
+	for _, tree := range above.trees {
+		node, err := placeIn(ctx, c, tree)
+		switch {
+		case err != nil && !errors.Is(err, zk.ErrNoAuth):
+			return nil, err
+		case node != "":
+			found = append(found, ofTree(node))
+		}
+	}
 	add(numbered, results[len(known):], func(string) string { return "" })
 	return found, nil
 }
