@@ -203,8 +203,8 @@ func listDir(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (
 	}
 	var present []names.Contender
 	for i, r := range results {
-		if r.Err != nil {
-			continue // it left between the two reads
+		if r.Err != nil || g.Bare() && r.Stat.EphemeralOwner == 0 {
+			continue // it left between the two reads, or is the directory of another lock
 		}
 		held := !slices.ContainsFunc(present, places[i].WaitsFor)
 		entries = append(entries, entryOf(path+"/"+places[i].Name, places[i], r, held))

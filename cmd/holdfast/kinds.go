@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +20,7 @@ type layoutFlag struct{ holdfast.Layout }
 
 func (l *layoutFlag) register(cmd *cobra.Command) {
 	l.Layout = holdfast.LayoutCurator
-	cmd.Flags().Var(l, "layout", "how the lock's nodes are named: curator, leaderlatch, kazoo, go-zookeeper, writelock, hostrw, sessionid, article, named:NAME for one of several locks in a directory, or form:PATTERN for your own names, where PATTERN has {uuid}, {hex}, {session} or {host}. All users of a lock must give the same layout")
+	cmd.Flags().Var(l, "layout", "how the lock's nodes are named: curator, leaderlatch, kazoo, go-zookeeper, writelock, hostrw, sessionid, article, named:NAME for one of several locks in a directory, or form:PATTERN for other names, where PATTERN may have {uuid}, {hex}, {session} or {host} with text behind it. The other programs must be able to read them: form:ex makes ex<number>, and form: a number alone. All users of a lock must give the same layout")
 }
 
 func (l *layoutFlag) String() string { return l.Name }
@@ -178,13 +181,37 @@ func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
 	for _, path := range k.paths() {
 		for _, node := range strangers(ctx, c, path, k.kind.layout.Layout) {
 			if node.Kind == "" {
-				return misconfigured("give the form of its name with --layout form:PATTERN, choose another name for the lock, or remove the node if it is unused",
+				return misconfigured(shareHint(node.Path),
 					"%s: the node %s looks like a place in a queue, but its name fits neither layout %s nor another one: its owner may hold the lock at the same time",
 					k.called(path), node.Path, k.kind.layout.Name)
 			}
 		}
 	}
 	return nil
+}
+
+// ids finds what programs put into names to tell them apart.
+var ids = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|[0-9]{5,}`)
+})
+
+// shareHint says what to do about a node with a number in no known form. Its form is guessed from its name.
+func shareHint(node string) string {
+	name := node[strings.LastIndexByte(node, '/')+1:]
+	form := name[:max(len(name)-10, 0)]
+	pattern := "form:" + ids().ReplaceAllStringFunc(form, func(id string) string {
+		switch len(id) {
+		case 36:
+			return "{uuid}"
+		case 32:
+			return "{hex}"
+		}
+		return "{session}"
+	})
+	if _, err := holdfast.ParseLayout(pattern); err != nil {
+		pattern = "form:PATTERN"
+	}
+	return fmt.Sprintf("if its program is to share this lock, give --layout '%s': the program must be able to read our names. Otherwise choose another name for the lock, or remove the node if it is unused", pattern)
 }
 
 // warnings returns the warnings of status about nodes outside the queue, one for each kind.

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
@@ -13,6 +14,11 @@ import (
 func (p *Place) position(ctx context.Context, listed []string, around []zk.Result) (names.Ahead, error) {
 	p.sawList(len(listed))
 	a, err := p.Queue.Grammar.Ahead(listed, p.name)
+	if err == nil && !a.Nobody() && p.Queue.Grammar.Bare() {
+		if listed, err = p.withoutDirectories(ctx, listed); err == nil {
+			a, err = p.Queue.Grammar.Ahead(listed, p.name)
+		}
+	}
 	if err != nil || p.onlyKind {
 		return a, err
 	}
@@ -26,6 +32,28 @@ func (p *Place) position(ctx context.Context, listed []string, around []zk.Resul
 	}
 	p.onlyKind = true
 	return a, nil
+}
+
+// withoutDirectories drops the persistent nodes from a list whose places are named by numbers alone: they are the
+// directories of other locks, and would never go.
+func (p *Place) withoutDirectories(ctx context.Context, listed []string) ([]string, error) {
+	directories := make(map[string]bool)
+	for some := range slices.Chunk(p.Queue.Grammar.InQueue(listed), readsInFlight) {
+		var looks []zk.Op
+		for _, c := range some {
+			looks = append(looks, zk.ExistsOp(p.node(c.Name)))
+		}
+		found, err := pipeline(ctx, p.Session, looks)
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range found {
+			if r.Err == nil && r.Stat.EphemeralOwner == 0 {
+				directories[some[i].Name] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(listed), func(name string) bool { return directories[name] }), nil
 }
 
 func (p *Place) lookAlone(ctx context.Context) (names.Ahead, error) {

@@ -80,7 +80,7 @@ func (p *Place) enroll() {
 
 // shares reports whether p shares its lists.
 func (p *Place) shares() bool {
-	if !p.counts {
+	if !p.counts || p.Queue.Grammar.Bare() { // see withoutDirectories
 		return false
 	}
 	key := groupKey{p.Session, p.Dir}

@@ -23,8 +23,11 @@ func (s Side) String() string { return [...]string{"mutex", "write side", "read 
 
 // A Template is what a new node's name is made from, without its number. In it, {uuid} stands for a
 // number that is new for every attempt, {hex} for the same without dashes, {session} for the
-// session's id in decimal, and {host} for the name of the machine. "" makes no name.
+// session's id in decimal, and {host} for the name of the machine. {} alone is the empty name. "" makes no name.
 type Template string
+
+// bare is the template of names that are a number and nothing else.
+const bare Template = "{}"
 
 // Unique reports whether the names that it makes tell attempts apart.
 func (t Template) Unique() bool {
@@ -34,11 +37,20 @@ func (t Template) Unique() bool {
 // form returns the form of the names that it makes: * stands for all from the first brace to the
 // last.
 func (t Template) form() form {
+	if t == bare {
+		return ""
+	}
 	i, j := strings.IndexByte(string(t), '{'), strings.LastIndexByte(string(t), '}')
 	if i < 0 || j < i {
 		return form(t)
 	}
 	return form(t[:i] + "*" + t[j+1:])
+}
+
+// runsOn reports whether the text of a placeholder stands directly before the number. The text may end in a digit, and
+// then a client that takes all digits at the end of a name for the number reads another number.
+func (t Template) runsOn() bool {
+	return t != bare && strings.HasSuffix(strings.TrimRight(string(t), "0123456789"), "}")
 }
 
 // makes reports whether a node made from the template may have the text in its name.
@@ -54,14 +66,14 @@ type Attempt struct {
 // Attempt makes a name.
 func (t Template) Attempt(session int64) Attempt {
 	id := newUUID()
-	s, bare := string(t), strings.ReplaceAll(id, "-", "")
+	s, plain := string(t), strings.ReplaceAll(id, "-", "")
 	for _, f := range [...][2]string{
 		// The name of the machine comes last, since it may contain anything.
-		{"{uuid}", id}, {"{hex}", bare}, {"{session}", strconv.FormatInt(session, 10)}, {"{host}", host()},
+		{string(bare), ""}, {"{uuid}", id}, {"{hex}", plain}, {"{session}", strconv.FormatInt(session, 10)}, {"{host}", host()},
 	} {
 		s = strings.ReplaceAll(s, f[0], f[1])
 	}
-	return Attempt{Prefix: s, ID: bare, Unique: t.Unique()}
+	return Attempt{Prefix: s, ID: plain, Unique: t.Unique()}
 }
 
 // Attempt makes a name for one side of the lock, and checks that the grammar reads it as its own. The

@@ -68,6 +68,11 @@ func translate(l Layout) *Grammar {
 	}
 	g.Queue = fmt.Sprintf("%q %q", g.exclusive, g.shared)
 	g.Label = g.describe()
+	for _, t := range []Template{g.Mutex, g.Write, g.Read} {
+		if g.invalid == nil && t.runsOn() && !l.isArticle() {
+			g.invalid = fmt.Errorf("%w %s: %w", ErrLayout, l.Name, t.errRunsOn())
+		}
+	}
 	for _, f := range slices.Concat(g.exclusive, g.shared) {
 		if g.invalid == nil && strings.Count(string(f), "*") > 1 {
 			g.invalid = fmt.Errorf("%w %s: the form %q has more than one *", ErrLayout, l.Name, f)
@@ -96,6 +101,12 @@ func (g *Grammar) describe() string {
 		label += ",shared:" + join(g.shared)
 	}
 	return label
+}
+
+// Bare reports whether the names of the places are numbers and nothing else. Directories of other locks may have such
+// names, too.
+func (g *Grammar) Bare() bool {
+	return slices.Contains(g.exclusive, "") || slices.Contains(g.shared, "")
 }
 
 // named reports whether the queue is one of several in a directory, and its name.

@@ -81,7 +81,15 @@ const namedSeparator = "_lock_"
 // says what is wrong with the template.
 func Pattern(name, pattern string) (Layout, error) {
 	l := Layout{Name: name, Mutex: pattern, Exclusive: []string{string(Template(pattern).form())}}
+	if pattern == "" {
+		l.Mutex = string(bare)
+	}
 	return l, translate(l).checkPattern()
+}
+
+// isArticle reports whether l is Article, whatever its name. Its names are literally so, and its peers read them.
+func (l *Layout) isArticle() bool {
+	return l.Mutex == Article.Mutex && l.Write == "" && l.Read == "" && slices.Equal(l.Exclusive, Article.Exclusive) && len(l.Shared) == 0
 }
 
 // A knownGrammar is what this package knows about one of the layouts in Known.
@@ -187,10 +195,18 @@ func (g *Grammar) StepsDown(form string) bool {
 		slices.ContainsFunc(known, func(k knownGrammar) bool { return k.Write.makes(form) })
 }
 
+// errRunsOn says what is wrong with a template that runs on into the number.
+func (t Template) errRunsOn() error {
+	return fmt.Errorf("in %s, a placeholder stands directly before the number, and its text may end in a digit: other programs would read that digit as a part of the number. Put other text behind it, as in %[1]s-", t)
+}
+
 // checkPattern says what is wrong with a grammar whose only names are those of one template, as a
 // user has written it.
 func (g *Grammar) checkPattern() error {
 	pattern, rest := string(g.Mutex), string(g.Mutex)
+	if g.Mutex == bare {
+		rest = ""
+	}
 	for _, brace := range []string{"{uuid}", "{hex}", "{session}", "{host}"} {
 		rest = strings.ReplaceAll(rest, brace, "")
 	}
@@ -199,8 +215,12 @@ func (g *Grammar) checkPattern() error {
 		return errors.New("braces are for {uuid}, {hex}, {session} and {host}, nothing else")
 	case strings.ContainsAny(rest, "/*"):
 		return errors.New("the name of a node contains no /, and a pattern no *: write braces, as in lock-{uuid}-")
-	case form == "*" || form == "":
+	case form == "*":
 		return errors.New("it fits every node, so those of other locks cannot be told apart: begin or end it with some text, as in lock-{uuid}-")
+	case pattern == Article.Mutex:
+		return fmt.Errorf("the session's id stands directly before the number: give --layout %s if the other programs have exactly these names", Article.Name)
+	case g.Mutex.runsOn():
+		return g.Mutex.errRunsOn()
 	}
 	sample := g.Mutex.Attempt(0).Prefix + firstNumber
 	for _, k := range known {
