@@ -3,6 +3,7 @@ package holdfast
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
@@ -53,7 +54,11 @@ type Error struct {
 }
 
 // Error reads "holdfast: lock /a: …".
-func (e *Error) Error() string { return fmt.Sprintf("holdfast: %s %s: %v", e.Op, e.Path, e.Err) }
+func (e *Error) Error() string {
+	what := strings.TrimSuffix(e.Op+" "+e.Path, " ") // a MultiLock of no locks has no path
+	// The error of a part does not say again whose it is.
+	return fmt.Sprintf("holdfast: %s: %s", what, strings.TrimPrefix(e.Err.Error(), "holdfast: "))
+}
 
 // Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }

@@ -238,4 +238,3 @@ func TestLayoutsWithoutAnIDUnderManyCallers(t *testing.T) {
 		})
 	}
 }
-

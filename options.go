@@ -157,10 +157,10 @@ func Reentrant() Option {
 func (o *options) data(a names.Attempt) ([]byte, error) {
 	n := o.note
 	if o.once != (onceOptions{}) {
-		return nil, fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once", zk.ErrBadArguments)
+		return nil, fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once: leave them out", zk.ErrBadArguments)
 	}
 	if o.shards != (shardOptions{}) {
-		return nil, fmt.Errorf("%w: WithWeight, WithSettle, WithMoveLimit and WithHandover are options of a Shards", zk.ErrBadArguments)
+		return nil, fmt.Errorf("%w: WithWeight, WithSettle, WithMoveLimit and WithHandover are options of a Shards: leave them out", zk.ErrBadArguments)
 	}
 	if !a.Unique {
 		if o.value != nil {

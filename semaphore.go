@@ -110,7 +110,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 
 func (s *Semaphore) setLimit(ctx context.Context, limit int) error {
 	if limit < 1 {
-		return fmt.Errorf("%w: %d", ErrLimit, limit)
+		return fmt.Errorf("%w: %d: want 1 or more", ErrLimit, limit)
 	}
 	if err := s.lock.valid(); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) 
 		v.limit = s.limit
 	}
 	if v.limit == 0 {
-		return 0, 0, fmt.Errorf("%w: none is stored", ErrLimit)
+		return 0, 0, fmt.Errorf("%w: none is stored, and this caller claims none: claim one, or store one with SetLimit", ErrLimit)
 	}
 	return max(v.limit-s.used(v), 0), v.limit, nil
 }

@@ -230,13 +230,13 @@ func (s *Shards) newWorker(f func(context.Context, Shard) error) (*shardWorker, 
 	}
 	switch {
 	case s.n < 1 || s.n > balance.MaxShards:
-		return nil, fmt.Errorf("%w: %d; there can be 1 to %d", ErrShardCount, s.n, balance.MaxShards)
+		return nil, fmt.Errorf("%w: %d: want 1 to %d", ErrShardCount, s.n, balance.MaxShards)
 	case s.lock.Grammar.Queue != names.Default.Queue:
-		return nil, fmt.Errorf("%w %s: shards are in Curator's layout", ErrLayout, s.lock.Grammar.Name)
+		return nil, fmt.Errorf("%w %s: shards are in Curator's layout: leave WithLayout out", ErrLayout, s.lock.Grammar.Name)
 	case w.Weight < 0 || w.Weight > balance.MaxWeight:
-		return nil, fmt.Errorf("%w: weight %d; it can be 0 to %d", zk.ErrBadArguments, w.Weight, balance.MaxWeight)
+		return nil, fmt.Errorf("%w: WithWeight(%d): want 0 to %d", zk.ErrBadArguments, w.Weight, balance.MaxWeight)
 	case r.settle < 0 || r.moveLimit < 0 || r.handover < 0:
-		return nil, fmt.Errorf("%w: negative time", zk.ErrBadArguments)
+		return nil, fmt.Errorf("%w: WithSettle(%v), WithMoveLimit(%v), WithHandover(%v): none of the times can be negative", zk.ErrBadArguments, r.settle, r.moveLimit, r.handover)
 	}
 	if err := s.lock.valid(); err != nil {
 		return nil, err

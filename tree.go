@@ -61,6 +61,9 @@ func (t *Tree) Path(path string) Locker { return t.of(path) }
 // of returns the locks of a path.
 func (t *Tree) of(path string) *MultiLock {
 	m := &MultiLock{tree: t.path}
+	if m.err = queue.ValidatePath(t.path); m.err != nil {
+		return m
+	}
 	names, err := treeNames(path)
 	if err != nil {
 		m.err = err
@@ -74,7 +77,7 @@ func (t *Tree) of(path string) *MultiLock {
 		l := &RWMutex{newPart(t.client, t.path+"/"+name, t.path, kind, newOptions(t.opts))}
 		l.lock.refuse("a Tree", givenLocal|givenReentrant)
 		if g := l.lock.Grammar; g.Read == "" || !g.Read.Unique() || !g.Write.Unique() {
-			m.err = fmt.Errorf("%w: a Tree needs a layout with readers and with {uuid} or {hex} in its names", zk.ErrBadArguments)
+			m.err = fmt.Errorf("%w: a Tree needs a layout with readers and with {uuid} or {hex} in its names, such as curator or kazoo", zk.ErrBadArguments)
 		}
 		m.err = cmp.Or(m.err, l.lock.refused)
 		p := part{Locker: l, lock: &l.lock, strength: writeStrength, tree: true}
@@ -91,7 +94,7 @@ func (t *Tree) of(path string) *MultiLock {
 // begin with an escaped "/", so that none of them is that of another kind's directory.
 func treeNames(path string) ([]string, error) {
 	if len(path) > maxTreePath {
-		return nil, fmt.Errorf("%w: a path of %d bytes in a Tree, it takes up to %d", zk.ErrBadArguments, len(path), maxTreePath)
+		return nil, fmt.Errorf("%w: the path has %d bytes, and a Tree takes up to %d", zk.ErrBadArguments, len(path), maxTreePath)
 	}
 	slash := url.PathEscape("/")
 	names := []string{slash}
@@ -100,7 +103,7 @@ func treeNames(path string) ([]string, error) {
 	}
 	parts := strings.Split(path, "/")
 	if len(parts) > maxTreeDepth {
-		return nil, fmt.Errorf("%w: the path %.100q has %d parts, a Tree takes up to %d", zk.ErrBadArguments, path, len(parts), maxTreeDepth)
+		return nil, fmt.Errorf("%w: the path %.100q has %d parts, and a Tree takes up to %d", zk.ErrBadArguments, path, len(parts), maxTreeDepth)
 	}
 	name := ""
 	for _, part := range parts {

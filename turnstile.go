@@ -28,9 +28,11 @@ func (s *Semaphore) enter(ctx context.Context, n int, choose choice, wait bool) 
 	}
 	switch {
 	case n < 1:
-		return nil, fmt.Errorf("%w: %d permits asked for", ErrLimit, n)
+		return nil, fmt.Errorf("%w: %d permits asked for: want 1 or more", ErrLimit, n)
+	case s.limit < 0:
+		return nil, fmt.Errorf("%w: the claim is %d: want 1 or more, or 0 for whatever is stored", ErrLimit, s.limit)
 	case s.lock.Grammar.Semaphore.Lease == "":
-		return nil, fmt.Errorf("%w %s: it has no semaphore", ErrLayout, s.lock.Grammar.Name)
+		return nil, fmt.Errorf("%w %s: it has no semaphore: curator and kazoo have one", ErrLayout, s.lock.Grammar.Name)
 	case wait && s.lock.heldPermit(ctx):
 		return nil, ErrDeadlock
 	}
@@ -248,8 +250,8 @@ func (s *Semaphore) agree(ctx context.Context, p *queue.Place, v view) (bool, er
 		return false, s.replace(ctx, p, v)
 	case v.limit != 0:
 		return true, nil
-	case s.limit < 1:
-		return false, fmt.Errorf("%w: none is stored, and %d is none", ErrLimit, s.limit)
+	case s.limit == 0:
+		return false, fmt.Errorf("%w: none is stored, and this caller claims none: claim one, or store one with SetLimit", ErrLimit)
 	case !v.exists:
 		return false, p.Ensure(ctx, s.lock.Path)
 	}

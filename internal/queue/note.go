@@ -107,7 +107,7 @@ func IsRequest(data []byte) bool { return string(data) == revokeRequest }
 // ValidValue says what is wrong with the data that a program has chosen for a node.
 func ValidValue(data []byte) error {
 	if IsRequest(data) {
-		return fmt.Errorf("%w: the value %s is how a holder is asked to let go: choose another", zk.ErrBadArguments, data)
+		return fmt.Errorf("%w: the value %s is how a holder is asked to release the lock: choose another", zk.ErrBadArguments, data)
 	}
 	return nil
 }

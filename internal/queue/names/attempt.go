@@ -84,7 +84,10 @@ func (g *Grammar) Attempt(s Side, session int64) (Attempt, error) {
 	}
 	t := [...]Template{g.Mutex, g.Write, g.Read}[s]
 	if t == "" {
-		return Attempt{}, fmt.Errorf("%w %s: it has no %v", ErrLayout, g.Name, s)
+		if g.Name == "" {
+			return Attempt{}, fmt.Errorf("%w: it has no %v: fill in %[2]v, and Exclusive or Shared", ErrLayout, [...]string{"Mutex", "Write", "Read"}[s])
+		}
+		return Attempt{}, fmt.Errorf("%w %s: it has no %v: curator, kazoo and hostrw have one", ErrLayout, g.Name, s)
 	}
 	a := t.Attempt(session)
 	c, ok := g.Parse(a.Prefix + firstNumber)
