@@ -375,13 +375,20 @@ func (k *taker) lostContact(c *connection) error {
 
 // failed turns an error of a lock into one with an exit code and a hint.
 func (k *taker) failed(err error) error {
+	name, reason := k.name, err
+	if lock, ok := errors.AsType[*holdfast.Error](err); ok {
+		name, reason = k.called(lock.Path), lock.Err
+		if k.kind.tree {
+			name = k.name
+		}
+	}
 	switch {
 	case errors.Is(err, holdfast.ErrLimit):
-		return misconfigured("give the same --of as all other users, or --resize to change the number for all of them", "%s: %w", k.name, err)
+		return misconfigured("give the same --of as all other users, or --resize to change the number for all of them", "%s: %w", name, reason)
 	case errors.Is(err, holdfast.ErrKind):
-		return misconfigured("", "%s: %w", k.name, err) // the error says what to do
-	case errors.Is(err, holdfast.ErrLayout):
-		return usage("", "%s: %w", k.name, err)
+		return misconfigured("", "%s: %w", name, reason) // the error says what to do
+	case errors.Is(err, holdfast.ErrLayout), errors.Is(err, zk.ErrBadArguments):
+		return usage("", "%s: %w", name, reason)
 	}
 	return k.target.unreachable(err)
 }

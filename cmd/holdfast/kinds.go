@@ -75,7 +75,9 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 		return usage("", "--permits needs --of TOTAL")
 	case f.resize && !given("of"):
 		return usage("", "--resize needs --of N, the new number")
-	case given("of") && (f.limit < 1 || f.permits < 1 || f.permits > f.limit):
+	case given("of") && f.limit < 1:
+		return usage("", "--of %d: want 1 or more", f.limit)
+	case given("of") && (f.permits < 1 || f.permits > f.limit):
 		return usage("", "--permits %d --of %d: want 1 or more permits, and at most as many as --of", f.permits, f.limit)
 	}
 	return nil

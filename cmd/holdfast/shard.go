@@ -211,11 +211,15 @@ func (w *sharder) failed(err error) error {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f
 	}
+	reason := err
+	for lock, ok := errors.AsType[*holdfast.Error](reason); ok; lock, ok = errors.AsType[*holdfast.Error](reason) {
+		reason = lock.Err
+	}
 	switch {
 	case errors.Is(err, holdfast.ErrShardCount):
-		return misconfigured("give the same --count as the other processes, or stop all of them before the number changes", "%s: %w", w.name, err)
+		return misconfigured("give the same --count as the other processes, or stop all of them before the number changes", "%s: %w", w.name, reason)
 	case errors.Is(err, holdfast.ErrKind):
-		return misconfigured("", "%s: %w", w.name, err) // the error says what to do
+		return misconfigured("", "%s: %w", w.name, reason) // the error says what to do
 	}
 	return w.target.unreachable(err)
 }

@@ -69,8 +69,8 @@ var Known = []Layout{Curator, LeaderLatch, Kazoo, GoZookeeper, WriteLock, HostRW
 func Named(name string) Layout {
 	l := Layout{Name: "named:" + name, Mutex: name + namedSeparator, Exclusive: []string{name + namedSeparator}}
 	if name == "" || strings.Contains(name+"_", namedSeparator) || strings.ContainsAny(name, "/*{}") {
-		l.Invalid = fmt.Errorf("%w %q: the name of a lock in a directory of several must not be empty nor contain %q, /, *, { or }",
-			ErrLayout, name, namedSeparator)
+		l.Invalid = fmt.Errorf("%w %q: the NAME of named:NAME must not be empty nor contain %q, /, *, { or }",
+			ErrLayout, l.Name, namedSeparator)
 	}
 	return l
 }
