@@ -335,6 +335,7 @@ func TestTreeSeesALockThatChangesItsNode(t *testing.T) {
 						srv.Intercept(op, func(path string) zktest.Action {
 							if looking.Load() && strings.HasPrefix(path, lockPath) && int(looks.Add(1)) == at {
 								looking.Store(false)
+								synctest.Wait() // the server has answered what was sent before
 								close(change)
 								<-changed
 							}

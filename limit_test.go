@@ -262,6 +262,16 @@ func TestSetLimitIsNotUndoneByAWaiter(t *testing.T) {
 	}
 }
 
+// wantBegun waits for the function of a shard to be called.
+func wantBegun(t *testing.T, began <-chan int) {
+	t.Helper()
+	select {
+	case <-began:
+	case <-time.After(time.Minute):
+		t.Fatal("no shard was begun")
+	}
+}
+
 // The number of shards changes when there is neither a worker nor a locked shard. The data of a semaphore that nobody
 // uses do not keep shards out, nor those of shards a semaphore.
 func TestNumberOfShardsThatNobodyUsesCanBeReplaced(t *testing.T) {
@@ -282,7 +292,7 @@ func TestNumberOfShardsThatNobodyUsesCanBeReplaced(t *testing.T) {
 		for _, n := range []int{3, 5, 2} {
 			stop, began := run(n)
 			for range n {
-				<-began
+				wantBegun(t, began)
 			}
 			other, _ := run(n + 1)
 			time.Sleep(3 * time.Second)
@@ -299,7 +309,7 @@ func TestNumberOfShardsThatNobodyUsesCanBeReplaced(t *testing.T) {
 		unlock(t, stuck)
 		unlock(t, lock(t, holdfast.NewSemaphore(client(t, srv), lockPath, 2).Locker()))
 		stop, began := run(4)
-		<-began
+		wantBegun(t, began)
 		wantErr(t, stop(), context.Canceled)
 	})
 }

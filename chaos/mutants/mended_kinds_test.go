@@ -79,9 +79,9 @@ func ofMendedKinds() []mutant {
 			tests: []string{"TestSetLimitIsNotUndoneByAWaiter"},
 		},
 		{
-			number: 935, bug: "the number of shards is replaced though somebody uses it", where: "–",
-			edits: []edit{{"shard_plan.go", "if err == nil && user.Node != \"\" {", "if err == nil && user.Node == \"none\" {"}},
-			tests: []string{"TestNumberOfShardsThatNobodyUsesCanBeReplaced", "TestProgramsThatDisagreeAboutTheNumberOfShardsAreRefused"},
+			number: 935, bug: "the number of shards is replaced though a shard is locked", where: "–",
+			edits: []edit{{"internal/queue/kind.go", "range found[2].Children {", "range found[2].Children[:0] {"}},
+			tests: []string{"TestNumberOfShardsThatNobodyUsesCanBeReplaced"},
 		},
 		{
 			number: 936, bug: "a layout has an id directly before the number", where: "ours, until issue 36",
