@@ -26,8 +26,10 @@ import (
 // fence.Check with Token, and not fence.InTx, which checks all of them. Give each resource in the tree a name
 // of its own, such as its path. With one name for the whole tree, holders side by side would refuse each other.
 //
-// A Mutex, or another lock with a queue, at the tree's own path is another lock: neither excludes the other, and
-// neither is refused.
+// All locks at the tree's path and below it must be taken through the tree. A lock of the tree beside another lock
+// there, of whatever kind, is refused with ErrKind, whichever came first. If the two come together, at least one is
+// refused. When a lock of the tree takes the root, it lists the tree's path. If that has other children than the
+// tree's queues, it looks at all nodes below them, at most 10,000. So give the tree a path with nothing else below it.
 type Tree struct {
 	client *zk.Client
 	path   string

@@ -98,5 +98,10 @@ func ofMendedKinds() []mutant {
 			edits: []edit{{"internal/queue/around.go", "seen+len(level) > MostBelow {", "seen < 0 {"}},
 			tests: []string{"TestLookBelowATreeIsBounded"},
 		},
+		{
+			number: 939, bug: "a lock looks for trees above it before its own node is there", where: "–",
+			edits: []edit{{"internal/queue/join.go", "\tops := append(p.Queue.looks(", "\tearly, _ := p.Session.Pipeline(ctx, p.Queue.looks(nil)...)\n\tops := append(p.Queue.looks("}, {"internal/queue/join.go", "around := res[2 : len(res)-len(p.Queue.Beside)]\n", "around := res[2 : len(res)-len(p.Queue.Beside)]\n\t\t\t\tcopy(around, early)\n"}},
+			tests: []string{"TestTreesAndShardsThatComeTogetherWithOtherKinds"},
+		},
 	}
 }

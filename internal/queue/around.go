@@ -16,26 +16,6 @@ import (
 // its path or below. Both look: a lock looks at the trees above it, and a tree at the locks below it. Each makes
 // its own node before it looks. So if the two come together, at least one sees the other.
 
-// TreeRoot is the name of the queue of a tree's root, below the path of the tree. Every lock of the tree has a
-// place in it while it is held.
-const TreeRoot = TreePart
-
-// TreePart begins the names of the queues of a tree, below the path of the tree.
-const TreePart = "%2F"
-
-// Surround makes places of q look at trees above path. If outer is not nil, q is a part of that lock, and places
-// look for other kinds of lock at the path of outer, too.
-func (q *Queue) Surround(path string, outer *Queue) {
-	q.outer, q.trees = outer, nil
-	cut := strings.LastIndexByte(path, '/')
-	for i := 1; i < len(path); i++ {
-		// A queue of a tree is no stranger to that tree.
-		if path[i] == '/' && !(i == cut && strings.HasPrefix(path[i+1:], TreePart)) {
-			q.trees = append(q.trees, path[:i]+"/"+TreeRoot)
-		}
-	}
-}
-
 // looks appends the reads that show what is around q. Mostly they find no node.
 func (q *Queue) looks(ops []zk.Op) []zk.Op {
 	for _, tree := range q.trees {

@@ -37,6 +37,26 @@ func (q *Queue) parentMode() zk.Mode {
 	return zk.Persistent
 }
 
+// TreeRoot is the name of the queue of a tree's root, below the path of the tree. Every lock of the tree has a
+// place in it while it is held.
+const TreeRoot = TreePart
+
+// TreePart begins the names of the queues of a tree, below the path of the tree.
+const TreePart = "%2F"
+
+// Surround makes places of q look at trees above path. If outer is not nil, q is a part of that lock, and places
+// look for other kinds of lock at the path of outer, too.
+func (q *Queue) Surround(path string, outer *Queue) {
+	q.outer, q.trees = outer, nil
+	cut := strings.LastIndexByte(path, '/')
+	for i := 1; i < len(path); i++ {
+		// A queue of a tree is no stranger to that tree.
+		if path[i] == '/' && !(i == cut && strings.HasPrefix(path[i+1:], TreePart)) {
+			q.trees = append(q.trees, path[:i]+"/"+TreeRoot)
+		}
+	}
+}
+
 // ValidatePath says what is wrong with the path of a lock.
 func ValidatePath(path string) error {
 	switch parts := strings.Count(path, "/"); {

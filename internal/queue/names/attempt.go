@@ -53,6 +53,11 @@ func (t Template) runsOn() bool {
 	return t != bare && strings.HasSuffix(strings.TrimRight(string(t), "0123456789"), "}")
 }
 
+// errRunsOn says what is wrong with a template that runs on into the number.
+func (t Template) errRunsOn() error {
+	return fmt.Errorf("in %s, a placeholder stands directly before the number, and its text may end in a digit: other programs would read that digit as a part of the number. Put other text behind it, as in %[1]s-", t)
+}
+
 // makes reports whether a node made from the template may have the text in its name.
 func (t Template) makes(text string) bool { return t != "" && t.form().matches(text) }
 
@@ -82,6 +87,11 @@ func (g *Grammar) Attempt(s Side, session int64) (Attempt, error) {
 	if g.invalid != nil {
 		return Attempt{}, g.invalid
 	}
+	for _, t := range [...]Template{g.Mutex, g.Write, g.Read} {
+		if t.runsOn() && !g.isArticle() {
+			return Attempt{}, fmt.Errorf("%w %s: %w", ErrLayout, g.Name, t.errRunsOn())
+		}
+	}
 	t := [...]Template{g.Mutex, g.Write, g.Read}[s]
 	if t == "" {
 		if g.Name == "" {
@@ -100,6 +110,13 @@ func (g *Grammar) Attempt(s Side, session int64) (Attempt, error) {
 			ErrLayout, g.Name, a.Prefix, s, list, t.form(), other)
 	}
 	return a, nil
+}
+
+// isArticle reports whether g is the grammar of Article, whatever its name. Its names are literally so, and its peers
+// read them.
+func (g *Grammar) isArticle() bool {
+	return g.Mutex == Template(Article.Mutex) && g.Write == "" && g.Read == "" &&
+		len(g.exclusive) == 1 && string(g.exclusive[0]) == Article.Exclusive[0] && len(g.shared) == 0
 }
 
 // host is the name of the machine.

@@ -68,11 +68,6 @@ func translate(l Layout) *Grammar {
 	}
 	g.Queue = fmt.Sprintf("%q %q", g.exclusive, g.shared)
 	g.Label = g.describe()
-	for _, t := range []Template{g.Mutex, g.Write, g.Read} {
-		if g.invalid == nil && t.runsOn() && !l.isArticle() {
-			g.invalid = fmt.Errorf("%w %s: %w", ErrLayout, l.Name, t.errRunsOn())
-		}
-	}
 	for _, f := range slices.Concat(g.exclusive, g.shared) {
 		if g.invalid == nil && strings.Count(string(f), "*") > 1 {
 			g.invalid = fmt.Errorf("%w %s: the form %q has more than one *", ErrLayout, l.Name, f)

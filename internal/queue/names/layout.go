@@ -87,11 +87,6 @@ func Pattern(name, pattern string) (Layout, error) {
 	return l, translate(l).checkPattern()
 }
 
-// isArticle reports whether l is Article, whatever its name. Its names are literally so, and its peers read them.
-func (l *Layout) isArticle() bool {
-	return l.Mutex == Article.Mutex && l.Write == "" && l.Read == "" && slices.Equal(l.Exclusive, Article.Exclusive) && len(l.Shared) == 0
-}
-
 // A knownGrammar is what this package knows about one of the layouts in Known.
 type knownGrammar struct {
 	*Grammar
@@ -193,11 +188,6 @@ func (g *Grammar) Sees(o *Grammar) bool {
 func (g *Grammar) StepsDown(form string) bool {
 	return !g.Mutex.makes(form) || g.Write.makes(form) ||
 		slices.ContainsFunc(known, func(k knownGrammar) bool { return k.Write.makes(form) })
-}
-
-// errRunsOn says what is wrong with a template that runs on into the number.
-func (t Template) errRunsOn() error {
-	return fmt.Errorf("in %s, a placeholder stands directly before the number, and its text may end in a digit: other programs would read that digit as a part of the number. Put other text behind it, as in %[1]s-", t)
 }
 
 // checkPattern says what is wrong with a grammar whose only names are those of one template, as a
