@@ -439,8 +439,10 @@ func TestLookBelowATreeIsBounded(t *testing.T) {
 		for i := range 40 {
 			unlock(t, lock(t, tree.Path(fmt.Sprint("p", i))))
 		}
+		synctest.Wait() // the client asks its new server once whether it is alone
 		flushes := line.flushes.Load()
 		h := lock(t, tree.Path(""))
+		synctest.Wait()
 		if n := line.flushes.Load() - flushes; n != 1 {
 			t.Errorf("%d round trips; want 1", n)
 		}

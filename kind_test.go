@@ -414,8 +414,10 @@ func TestLockAloneCostsOneRoundTrip(t *testing.T) {
 		if _, _, err := line.Create(t.Context(), lockPath+"/n_", nil, zk.EphemeralSequential); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // the client asks its new server once whether it is alone
 		before, flushes := line.requests.Load(), line.flushes.Load()
 		unlock(t, lock(t, mutexAt(line.Client)))
+		synctest.Wait()
 		requests, trips := line.requests.Load()-before, line.flushes.Load()-flushes
 		if requests != 5 || trips != 2 {
 			t.Errorf("%d requests in %d round trips; want 5 in 2: create, list and two looks at trees above in one flush, and delete", requests, trips)

@@ -244,6 +244,7 @@ func TestSetLimitIsNotUndoneByAWaiter(t *testing.T) {
 				var set atomic.Bool
 				srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action { // of a caller that has its turn
 					if path == lockPath && !set.Swap(true) {
+						synctest.Wait() // its place is there
 						if err := number.SetLimit(t.Context(), 5); err != nil {
 							t.Error(err)
 						}
