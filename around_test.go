@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -307,64 +309,69 @@ func TestTreeSeesALockThatChangesItsNode(t *testing.T) {
 			return r.Unlock, nil
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for at, reached := 1, true; reached; at++ {
-				inBubble(t, func(t *testing.T, srv *zktest.Server) {
-					one, other := client(t, srv), client(t, srv)
-					leave, err := hold(t.Context(), one) // makes all directories
-					if err != nil {
-						t.Fatal(err)
-					}
-					leave()
-					changing, change, changed := make(chan struct{}), make(chan struct{}), make(chan struct{})
-					var looking atomic.Bool
-					var looks atomic.Int32
-					srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
-						srv.Intercept(zkproto.OpMulti, nil)
-						close(changing)
-						<-change
-						return zktest.Pass
-					})
-					var firstErr error
-					go func() {
-						defer close(changed)
-						leave, firstErr = hold(t.Context(), one)
-					}()
-					<-changing
-					for _, op := range []zkproto.Op{zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren2} {
-						srv.Intercept(op, func(path string) zktest.Action {
-							if looking.Load() && strings.HasPrefix(path, lockPath) && int(looks.Add(1)) == at {
-								looking.Store(false)
-								synctest.Wait() // the server has answered what was sent before
-								close(change)
-								<-changed
+		for _, fresh := range []bool{false, true} { // whether the lock has to make its directories
+			t.Run(fmt.Sprint(name, ", fresh ", fresh), func(t *testing.T) {
+				for at, reached := 1, true; reached; at++ {
+					inBubble(t, func(t *testing.T, srv *zktest.Server) {
+						one, other := client(t, srv), client(t, srv)
+						var leave func() error
+						if !fresh {
+							var err error
+							if leave, err = hold(t.Context(), one); err != nil {
+								t.Fatal(err)
 							}
+							leave()
+						}
+						changing, change, changed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+						var looking atomic.Bool
+						var looks atomic.Int32
+						srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+							srv.Intercept(zkproto.OpMulti, nil)
+							close(changing)
+							<-change
 							return zktest.Pass
 						})
-					}
-					looking.Store(true)
-					h, err := holdfast.NewTree(other, lockPath).Path("").TryLock(t.Context())
-					if reached = !looking.Swap(false); !reached {
-						close(change)
-						<-changed
-					}
-					if err == nil && firstErr == nil {
-						t.Errorf("both are in: the change was at look %d of the tree", at)
-					}
-					for _, err := range []error{err, firstErr} {
-						if err != nil && !refused(err) {
-							t.Errorf("at look %d: %v", at, err)
+						var firstErr error
+						go func() {
+							defer close(changed)
+							leave, firstErr = hold(t.Context(), one)
+						}()
+						<-changing
+						for _, op := range []zkproto.Op{zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren2} {
+							srv.Intercept(op, func(path string) zktest.Action {
+								if looking.Load() && strings.HasPrefix(path, lockPath) && int(looks.Add(1)) == at {
+									looking.Store(false)
+									synctest.Wait() // the server has answered what was sent before
+									close(change)
+									<-changed
+								}
+								return zktest.Pass
+							})
 						}
-					}
-					if h != nil {
-						unlock(t, h)
-					}
-					if firstErr == nil {
-						leave()
-					}
-				})
-			}
-		})
+						looking.Store(true)
+						h, err := holdfast.NewTree(other, lockPath).Path("").TryLock(t.Context())
+						if reached = !looking.Swap(false); !reached {
+							close(change)
+							<-changed
+						}
+						if err == nil && firstErr == nil {
+							t.Errorf("both are in: the change was at look %d of the tree", at)
+						}
+						for _, err := range []error{err, firstErr} {
+							if err != nil && !refused(err) {
+								t.Errorf("at look %d: %v", at, err)
+							}
+						}
+						if h != nil {
+							unlock(t, h)
+						}
+						if firstErr == nil {
+							leave()
+						}
+					})
+				}
+			})
+		}
 	}
 }
 
@@ -495,4 +502,95 @@ func TestShardsOutlastALockThatIsTriedAtTheirPath(t *testing.T) {
 		other.leave()
 		a.leave()
 	})
+}
+
+// Clients use trees and other kinds at random, while answers and requests get lost, sessions end and the network is
+// slow. No lock of the tree is held beside another lock at its path or below.
+func TestTreesBesideOtherKindsUnderFaults(t *testing.T) {
+	plain := func(c *zk.Client, rng *rand.Rand) holdfast.Locker {
+		path := lockPath + []string{"", "/orders", "/a/b"}[rng.IntN(3)]
+		switch rng.IntN(6) {
+		case 0:
+			return holdfast.NewSemaphore(c, path, 3).Locker()
+		case 1:
+			return holdfast.NewSlots(c, path, 3).Locker()
+		case 2:
+			return holdfast.NewNodeLock(c, path+"/node")
+		case 3:
+			return holdfast.NewRWMutex(c, path).RLocker()
+		case 4:
+			return holdfast.NewSemaphore(c, path, 3, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+		}
+		return holdfast.NewMutex(c, path)
+	}
+	var turns [2]int // of others, of the tree
+	for seed := range uint64(25) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			var mu sync.Mutex // guards rng and held, and turns
+			rng := rand.New(rand.NewPCG(36, seed))
+			chance := func(n int) bool { mu.Lock(); defer mu.Unlock(); return rng.IntN(n) == 0 }
+			for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpExists, zkproto.OpDelete} {
+				srv.Intercept(op, func(string) zktest.Action {
+					switch {
+					case chance(200):
+						return zktest.DropRequest
+					case chance(200):
+						return zktest.DropReply
+					}
+					return zktest.Pass
+				})
+			}
+			held := make(map[*holdfast.Hold]bool) // whether it is of the tree
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			var all sync.WaitGroup
+			for i := range 6 {
+				mine := rand.New(rand.NewPCG(seed, uint64(i)))
+				c := client(t, srv)
+				all.Go(func() {
+					for range 20 {
+						ofTree := mine.IntN(2) == 0
+						l := holdfast.NewTree(c, lockPath).Path([]string{"", "orders", "x/y"}[mine.IntN(3)])
+						var locker holdfast.Locker = l
+						if !ofTree {
+							locker = plain(c, mine)
+						}
+						patience, giveUp := context.WithTimeout(ctx, time.Duration(1+mine.IntN(2000))*time.Millisecond)
+						h, err := locker.Lock(patience)
+						giveUp()
+						if err != nil {
+							time.Sleep(time.Duration(mine.IntN(300)) * time.Millisecond)
+							continue
+						}
+						mu.Lock()
+						held[h] = ofTree
+						for o, other := range held {
+							if other != ofTree && o.Context().Err() == nil && h.Context().Err() == nil {
+								t.Errorf("seed %d: %s is held beside %s", seed, h.Path(), o.Path())
+							}
+						}
+						if ofTree {
+							turns[1]++
+						} else {
+							turns[0]++
+						}
+						mu.Unlock()
+						time.Sleep(time.Duration(mine.IntN(200)) * time.Millisecond)
+						mu.Lock()
+						delete(held, h)
+						mu.Unlock()
+						if mine.IntN(10) == 0 {
+							srv.Expire(h.SessionID())
+						}
+						h.Unlock()
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+	t.Logf("figure: %d turns of a tree and %d of other locks", turns[1], turns[0])
+	if turns[0] < 100 || turns[1] < 100 {
+		t.Errorf("only %d turns of the tree and %d of others", turns[1], turns[0])
+	}
 }

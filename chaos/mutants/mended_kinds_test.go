@@ -94,9 +94,9 @@ func ofMendedKinds() []mutant {
 			tests: []string{"TestDirectoryWithANumberIsNoPlace"},
 		},
 		{
-			number: 938, bug: "a tree looks at any number of nodes below it", where: "–",
-			edits: []edit{{"internal/queue/around.go", "seen+len(level) > MostBelow {", "seen < 0 {"}},
-			tests: []string{"TestLookBelowATreeIsBounded"},
+			number: 938, bug: "a tree does not look for permits in a directory that is younger than its list", where: "ours, during issue 36",
+			edits: []edit{{"internal/queue/around.go", "ok && !named[leases] {", "ok && leases == \"\" {"}},
+			tests: []string{"TestTreeSeesALockThatChangesItsNode"},
 		},
 		{
 			number: 939, bug: "a lock looks for trees above it before its own node is there", where: "–",

@@ -107,7 +107,7 @@ func (q *Queue) checkBelow(ctx context.Context, s *zk.Session, listed []string) 
 	add(q.Path, listed)
 	seen := 0
 	for len(level) > 0 {
-		now := turnstilesFirst(level)
+		now, named := turnstilesFirst(level)
 		level = nil
 		for some := range slices.Chunk(now, readsInFlight) {
 			if seen += len(some); seen+len(level) > MostBelow { // also if there is no end of changes
@@ -125,7 +125,7 @@ func (q *Queue) checkBelow(ctx context.Context, s *zk.Session, listed []string) 
 				cut := strings.LastIndexByte(node, '/')
 				switch {
 				case r.Err != nil:
-					if names.Numbered(node[cut+1:]) {
+					if named[node] && names.Numbered(node[cut+1:]) {
 						level = append(level, placesAfter(node[:cut])...)
 					}
 					continue
@@ -221,18 +221,31 @@ func (q *Queue) tooMuchBelow(what string) error {
 }
 
 // turnstilesFirst sorts nodes so that the turnstile of a semaphore comes before its permits: the place in the
-// turnstile goes when the permit is there.
-func turnstilesFirst(nodes []string) []string {
-	all := semaphores()
-	var first, rest []string
+// turnstile goes when the permit is there. The directory of the permits may be younger than the names that we have,
+// so it is added. named are the nodes that were given.
+func turnstilesFirst(nodes []string) (sorted []string, named map[string]bool) {
+	named = make(map[string]bool)
 	for _, node := range nodes {
-		if slices.ContainsFunc(all, func(g *names.Grammar) bool { return strings.HasSuffix(node, g.Semaphore.Turnstile) }) {
-			first = append(first, node)
+		named[node] = true
+	}
+	all := semaphores()
+	var permits, rest []string
+	for _, node := range nodes {
+		turnstile := false
+		for _, g := range all {
+			of, ok := strings.CutSuffix(node, g.Semaphore.Turnstile)
+			if leases := of + g.Semaphore.Leases; ok && !named[leases] {
+				permits = append(permits, leases)
+			}
+			turnstile = turnstile || ok
+		}
+		if turnstile {
+			sorted = append(sorted, node)
 		} else {
 			rest = append(rest, node)
 		}
 	}
-	return append(first, rest...)
+	return slices.Concat(sorted, permits, rest), named
 }
 
 // lockAt says which lock a node below a tree is of. It returns no node if it is of none that this package knows.
