@@ -35,7 +35,7 @@ func ofMendedKinds() []mutant {
 		},
 		{
 			number: 926, bug: "a tree looks for permits before it looks at the turnstile", where: "–",
-			edits: []edit{{"internal/queue/around.go", "return append(first, rest...)", "return append(rest, first...)"}},
+			edits: []edit{{"internal/queue/around.go", "return slices.Concat(sorted, permits, rest), named", "return slices.Concat(permits, rest, sorted), named"}},
 			tests: []string{"TestTreeSeesALockThatChangesItsNode"},
 		},
 		{
