@@ -594,3 +594,43 @@ func TestTreesBesideOtherKindsUnderFaults(t *testing.T) {
 		t.Errorf("only %d turns of the tree and %d of others", turns[1], turns[0])
 	}
 }
+
+// What a client may not read may be a lock that it must not be held beside. It says so, and does not hold.
+func TestTreesAndLocksThatMayNotBeRead(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		private := holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "auth"})
+		cfg := srv.Config()
+		cfg.Auth = []zk.Auth{zk.DigestAuth("ann", "secret")}
+		ann, err := zk.Dial(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ann.Close()
+		c := client(t, srv)
+		unlock(t, lock(t, holdfast.NewTree(c, lockPath).Path(""))) // the directories above are everybody's
+		unlock(t, lock(t, holdfast.NewMutex(c, lockPath+"/orders/7")))
+		if err := c.Delete(t.Context(), lockPath+"/%2F", zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		h := lock(t, holdfast.NewTree(ann, lockPath, private).Path(""))
+		for _, path := range []string{lockPath, lockPath + "/orders/7"} {
+			_, err := holdfast.NewMutex(c, path).TryLock(t.Context())
+			wantErr(t, err, zk.ErrNoAuth)
+			if !strings.Contains(fmt.Sprint(err), "cannot see whether a tree holds "+path) {
+				t.Error(err)
+			}
+		}
+		unlock(t, h)
+		time.Sleep(5 * time.Minute) // the server removes the empty directory
+		unlock(t, lock(t, holdfast.NewMutex(c, lockPath+"/orders/7")))
+		h = lock(t, holdfast.NewMutex(ann, lockPath+"/private", private))
+		_, err = holdfast.NewTree(c, lockPath).Path("x").TryLock(t.Context())
+		wantErr(t, err, zk.ErrNoAuth)
+		if !strings.Contains(fmt.Sprint(err), "cannot see whether there are other locks in the tree "+lockPath) {
+			t.Error(err)
+		}
+		unlock(t, h)
+		time.Sleep(5 * time.Minute)
+		unlock(t, lock(t, holdfast.NewTree(c, lockPath).Path("x")))
+	})
+}

@@ -81,13 +81,17 @@ func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, na
 	if err := kind.check(cmd); err != nil {
 		return nil, err
 	}
-	path, err := g.lockPath(name)
+	find := g.plainPath
+	if kind.tree {
+		find = g.lockPath // see place
+	}
+	path, err := find(name)
 	if err != nil {
 		return nil, err
 	}
 	var also []string
 	for _, name := range kind.also {
-		p, err := g.lockPath(name)
+		p, err := g.plainPath(name)
 		if err != nil {
 			return nil, err
 		}

@@ -98,7 +98,7 @@ Exit codes:
 			return misplacedFlag(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := g.lockPath(args[0])
+			path, err := g.plainPath(args[0])
 			if err != nil {
 				return err
 			}

@@ -54,8 +54,8 @@ func (f *slotTreeFlags) place(name, path string) (place, string, error) {
 		return place{}, path, nil
 	}
 	first, below, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
-	if strings.HasPrefix(first, "%2F") {
-		return place{}, "", usage("choose another name", "lock name %q: names of queues in a tree begin so", cut(name, 100))
+	if strings.HasPrefix(first, treePart) {
+		return place{}, "", usage("choose another name", "lock name %q: names of queues in a tree begin with %s", cut(name, 100), treePart)
 	}
 	p := place{root: strings.TrimSuffix(path, "/"+below), below: below}
 	if below == "" {

@@ -33,7 +33,7 @@ func (q *Queue) CheckAround(ctx context.Context, s *zk.Session, results []zk.Res
 	answered := func(r zk.Result) bool { return r.Err == nil || errors.Is(r.Err, zk.ErrNoNode) }
 	if ops := q.looks(nil); len(results) < len(ops) || slices.ContainsFunc(results, func(r zk.Result) bool { return !answered(r) }) {
 		if results, err = pipeline(ctx, s, ops); err != nil {
-			return err
+			return q.hidden(err)
 		}
 	}
 	for i, tree := range q.trees {
@@ -42,10 +42,8 @@ func (q *Queue) CheckAround(ctx context.Context, s *zk.Session, results []zk.Res
 		}
 		node, err := placeIn(ctx, s, tree)
 		switch {
-		case errors.Is(err, zk.ErrNoAuth):
-			return fmt.Errorf("%w: without the right to read it, holdfast cannot see whether a tree holds %s", err, q.Path)
 		case err != nil:
-			return err
+			return q.hidden(err)
 		case node != "":
 			return q.otherKind(ofTree(node))
 		}
@@ -54,6 +52,18 @@ func (q *Queue) CheckAround(ctx context.Context, s *zk.Session, results []zk.Res
 		return nil
 	}
 	return q.outer.checkOuter(ctx, s, results[len(q.trees)].Children)
+}
+
+// hidden adds to err what a client that may not read a node cannot see.
+func (q *Queue) hidden(err error) error {
+	if !errors.Is(err, zk.ErrNoAuth) {
+		return err
+	}
+	what := "a tree holds " + q.Path
+	if q.Kind == Tree {
+		what = "there are other locks in the tree " + q.Path
+	}
+	return fmt.Errorf("%w: without the right to read that node, holdfast cannot see whether %s", err, what)
 }
 
 // withdrawal is how long a lock of another kind at the path of shards may take to see the shards and withdraw.
@@ -175,13 +185,13 @@ func (q *Queue) listAll(ctx context.Context, c pipeliner, nodes []string) (found
 	for _, i := range hidden {
 		looks = append(looks, zk.ExistsOp(nodes[i]))
 	}
-	seen, err := pipeline(ctx, c, looks)
+	seen, err := pipeline(ctx, c, looks) // some servers answer this without the right to read
 	if err != nil {
-		return nil, err
+		return nil, q.hidden(err)
 	}
 	for j, i := range hidden {
 		if seen[j].Stat.NumChildren > 0 {
-			return nil, fmt.Errorf("%w: without the right to read it, holdfast cannot see whether there are other locks in the tree %s", found[i].Err, q.Path)
+			return nil, q.hidden(found[i].Err)
 		}
 		found[i] = seen[j]
 	}

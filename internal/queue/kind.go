@@ -329,6 +329,9 @@ func treeIn(ctx context.Context, c *zk.Client, path string, listed []string) (St
 		return Stranger{}, nil
 	}
 	node, err := placeIn(ctx, c, path+"/"+TreeRoot)
+	if errors.Is(err, zk.ErrNoAuth) {
+		err = fmt.Errorf("%w: without the right to read that node, holdfast cannot see whether a tree holds %s", err, path)
+	}
 	if node == "" || err != nil {
 		return Stranger{}, err
 	}
