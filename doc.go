@@ -66,8 +66,8 @@
 // If different locks of this package meet on one path of one layout, exclusive excludes all and shared
 // excludes exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore, slots, a NodeLock and a Once
 // under one name, or two layouts, do not exclude each other. So the later one is refused with ErrKind. If two
-// come together, at least one is refused. A [Tree] and [Shards] have their locks below their path, so a queue at
-// the path itself is neither excluded nor refused. [Foreign] lists nodes that belong to no known lock.
+// come together, at least one is refused. The same is true of [Shards] and another lock at their path, and of a [Tree]
+// and another lock at its path or anywhere below it. [Foreign] lists nodes that belong to no known lock.
 //
 // # Goroutines
 //

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
@@ -20,19 +21,20 @@ var (
 	ErrDeadlock = errors.New("would wait for a lock that this context already holds")
 	// ErrNoLeader means that nobody leads the Election. Only Leader returns it.
 	ErrNoLeader = errors.New("no leader")
-	// ErrLimit means that the limit of a semaphore, or the number of slots, is not known or differs from
-	// the program's claim, or that the limit is less than the number of permits asked for.
+	// ErrLimit means that the limit of a semaphore, or the number of slots, is not known, or that others use
+	// another limit than the program claims, or that the limit is less than the number of permits asked for.
 	ErrLimit = errors.New("semaphore limit")
 	// ErrMoving means that a shard is to move to another worker. It is the cause of the shard's context.
 	ErrMoving = errors.New("shard moves to another worker")
 	// ErrStuck means that a function goes on though the context of its shard has ended long ago (see
 	// WithMoveLimit). The shard stays locked until the function returns or the session ends.
 	ErrStuck = errors.New("shard's function does not return")
-	// ErrShardCount means that the stored number of shards differs from the program's claim, or that
+	// ErrShardCount means that others use another number of shards than the program claims, or that
 	// something else is stored.
 	ErrShardCount = errors.New("number of shards")
 	// ErrKind means that another kind of lock, or one in another layout, has this name. It would not
-	// exclude this one. The error says which, and what to do.
+	// exclude this one. The error says which, and what to do: a flag of the command, and in brackets what a
+	// program uses. It also means that a [Tree] is above this lock, or that another lock is in this Tree.
 	ErrKind = queue.ErrKind
 	// ErrBegun means that a run of a Once with AtMostOnce has begun, and that no success of it is recorded: it
 	// failed, or its runner is gone. The error and the Result say which run.
@@ -57,7 +59,11 @@ type Error struct {
 }
 
 // Error reads "holdfast: lock /a: …".
-func (e *Error) Error() string { return fmt.Sprintf("holdfast: %s %s: %v", e.Op, e.Path, e.Err) }
+func (e *Error) Error() string {
+	what := strings.TrimSuffix(e.Op+" "+e.Path, " ") // a MultiLock of no locks has no path
+	// The error of a part does not say again whose it is.
+	return fmt.Sprintf("holdfast: %s: %s", what, strings.TrimPrefix(e.Err.Error(), "holdfast: "))
+}
 
 // Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }

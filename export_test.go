@@ -74,3 +74,10 @@ var LeftOf = leftOf
 
 // OnceDirectory returns the directory of a Once's key.
 func OnceDirectory(path, key string) string { m := marksOf(path, key); return m.dir }
+
+// SetMostBelow lowers the number of nodes below a tree that a lock of it looks at, until restore is called.
+func SetMostBelow(n int) (restore func()) {
+	before := queue.MostBelow
+	queue.MostBelow = n
+	return func() { queue.MostBelow = before }
+}

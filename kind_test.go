@@ -414,10 +414,13 @@ func TestLockAloneCostsOneRoundTrip(t *testing.T) {
 		if _, _, err := line.Create(t.Context(), lockPath+"/n_", nil, zk.EphemeralSequential); err != nil {
 			t.Fatal(err)
 		}
-		before := line.requests.Load()
+		synctest.Wait() // the client asks its new server once whether it is alone
+		before, flushes := line.requests.Load(), line.flushes.Load()
 		unlock(t, lock(t, mutexAt(line.Client)))
-		if n := line.requests.Load() - before; n != 3 {
-			t.Errorf("%d requests; want 3: create and list in one flush, and delete", n)
+		synctest.Wait()
+		requests, trips := line.requests.Load()-before, line.flushes.Load()-flushes
+		if requests != 5 || trips != 2 {
+			t.Errorf("%d requests in %d round trips; want 5 in 2: create, list and two looks at trees above in one flush, and delete", requests, trips)
 		}
 	})
 }

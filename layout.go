@@ -23,7 +23,9 @@ type Layout struct {
 	// Mutex, Write and Read are the names of new nodes, for a lock without sides and for the two sides
 	// of a read-write lock. The server appends the number. If a name is "", the layout has no such lock.
 	// In a name, {uuid} stands for a number that is new for every attempt, {hex} for the same without
-	// dashes, {session} for the session's id in decimal, and {host} for the name of the machine.
+	// dashes, {session} for the session's id in decimal, and {host} for the name of the machine. None of them
+	// may stand directly before the number: other clients would read a digit at its end as a part of the
+	// number. (LayoutArticle is literally so.) {} alone is the empty name: the node's name is the number.
 	//
 	// With {uuid} or {hex}, the name identifies a node whose answer was lost. Without, its data do: an id
 	// is added to them, and WithValue is refused. Without, a name also comes back when the queue's
@@ -93,16 +95,21 @@ func (l *Layout) compile() *names.Grammar {
 
 // LayoutNamed has <name>_lock_<number>: several locks, told apart by their names, in one directory,
 // whose path is that of them all. Lock refuses a name that contains "_lock_", since its nodes would
-// be part of another lock's queue.
+// be part of another lock's queue. The names have no id, so attempts are told apart by their data, and WithValue and
+// Detached are refused. Names come back when the directory is removed and made again; see NodeLock for
+// what a delete can hit then.
 func LayoutNamed(name string) Layout { return layoutOf(names.Named(name)) }
 
 // ParseLayout returns the layout of a name: curator, leaderlatch, kazoo, go-zookeeper, writelock,
 // hostrw, sessionid, article, named:NAME or form:PATTERN. The error is ErrLayout, and says what to
 // write instead.
 //
-// PATTERN is the name of a node without its number, as in Layout.Mutex, for one's own exclusive
-// locks: form:job-{host}-{uuid}- makes job-web1-<uuid>-0000000007, and every name that begins with
-// job- and ends with a dash and a number is a place in the queue. Parents are persistent.
+// PATTERN is the name of a node without its number, as in Layout.Mutex, for exclusive locks of one's own and of
+// other programs: form:job-{host}-{uuid}- makes job-web1-<uuid>-0000000007, and every name that begins with
+// job- and ends with a dash and a number is a place in the queue. Parents are persistent. The other programs must be
+// able to read these names. For programs without an id in their names, leave it out: form:ex makes
+// ex0000000007, as the lock of Ruby's zk does, and form: makes 0000000007, as that of Vitess does. Such layouts have
+// the limits of [LayoutNamed]: WithValue and Detached are refused, and names come back.
 func ParseLayout(name string) (Layout, error) {
 	if n, ok := strings.CutPrefix(name, "named:"); ok {
 		l := LayoutNamed(n)

@@ -18,7 +18,8 @@ import (
 func TestParseLayout(t *testing.T) {
 	for _, name := range []string{
 		"curator", "leaderlatch", "kazoo", "go-zookeeper", "writelock", "hostrw", "sessionid", "article", "named:db",
-		"form:lock-", "form:lock-{session}", "form:job.{host}.{uuid}.", "form:n_{hex}", "form:{uuid}.job", "form:_c_{uuid}-lock-",
+		"form:lock-", "form:lock-{session}-", "form:job.{host}.{uuid}.", "form:n_{hex}_", "form:{uuid}.job", "form:_c_{uuid}-lock-",
+		"form:", "form:ex", "form:v2", "form:{uuid}-v2",
 	} {
 		if l, err := holdfast.ParseLayout(name); err != nil || l.Name != name {
 			t.Errorf("%s: %v, %v", name, l.Name, err)
@@ -26,9 +27,11 @@ func TestParseLayout(t *testing.T) {
 	}
 	for name, say := range map[string]string{
 		"": "want one of", "zookeeper": "form:PATTERN", "named:": "must not be empty", "named:a_lock_b": "_lock_",
-		"form:": "fits every node", "form:{uuid}": "fits every node", "form:{host}-job-{uuid}": "fits every node",
-		"form:a/b": "no /", "form:a-*": "no *", "form:{name}-": "braces", "form:a{uuid": "braces", "form:a}": "braces", "form:{{uuid}}-x": "braces",
-		"form:a\x00": "invalid path", "form:_c_{uuid}-__READ__": "curator", "form:_c_{uuid}": "curator", "form:{uuid}-R-": "hostrw",
+		"form:{uuid}": "fits every node", "form:{host}-job-{uuid}": "fits every node",
+		"form:a/b": "no /", "form:a-*": "no *", "form:{name}-": "braces", "form:a{uuid": "braces", "form:a}": "braces", "form:{{uuid}}-x": "braces", "form:{}x": "braces",
+		"form:ex{hex}": "as in ex{hex}-", "form:ex{uuid}": "directly before the number", "form:job-{session}": "directly before the number",
+		"form:_c_{host}": "directly before the number", "form:ex{hex}1": "directly before the number", "form:lock-{session}": "--layout article",
+		"form:a\x00": "invalid path", "form:_c_{uuid}-__READ__": "curator", "form:{uuid}-R-": "hostrw",
 	} {
 		_, err := holdfast.ParseLayout(name)
 		if !errors.Is(err, holdfast.ErrLayout) || !strings.Contains(fmt.Sprint(err), say) {

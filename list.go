@@ -209,8 +209,8 @@ func listDir(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (
 	}
 	var present []names.Contender
 	for i, r := range results {
-		if r.Err != nil {
-			continue // it left between the two reads
+		if r.Err != nil || g.Bare() && r.Stat.EphemeralOwner == 0 {
+			continue // it left between the two reads, or is the directory of another lock
 		}
 		held := !slices.ContainsFunc(present, places[i].WaitsFor)
 		entries = append(entries, entryOf(path+"/"+places[i].Name, places[i], r, held))
@@ -249,7 +249,7 @@ func timeIn(ms int64) time.Time {
 }
 
 // A ForeignNode is a child of a lock's path that looks like a place in a queue, but is not in
-// this lock's queue.
+// this lock's queue. Or it is a place of a [Tree] above the path.
 type ForeignNode struct {
 	Path string
 	// Kind says in words what lock it is of: "a lock with a queue, layout kazoo". It is ""

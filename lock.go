@@ -64,6 +64,19 @@ func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
 	if o.handoffs > 0 || o.keep > 0 {
 		l.line = o.line()
 	}
+	l.Surround(path, nil)
+	return l
+}
+
+// newPart names a queue that is a part of the lock at outer. If kind is not "", the queue's places look for other
+// kinds of lock there.
+func newPart(c *zk.Client, path, outer string, kind queue.Kind, o options) lock {
+	l := newLock(c, path, queue.Lock, o)
+	var whole *queue.Queue
+	if kind != "" {
+		whole = &queue.Queue{Client: c, Path: outer, Kind: kind, Grammar: o.grammar}
+	}
+	l.Surround(outer, whole)
 	return l
 }
 

@@ -55,6 +55,12 @@ func (p part) compare(o part) int {
 
 // beside returns why the different locks p and o cannot be held together, or nil.
 func (p part) beside(o part) error {
+	for _, pair := range [][2]part{{p, o}, {o, p}} {
+		if root, in := pair[0].treeOf(pair[1]); in {
+			return fmt.Errorf("%w: %s is in the Tree %s, which refuses other locks at its path and below: take it as a path of that Tree",
+				zk.ErrBadArguments, pair[1].path(), root)
+		}
+	}
 	switch {
 	case p.path() != o.path() || p.lock.Kind != o.lock.Kind:
 		return nil
@@ -68,6 +74,13 @@ func (p part) beside(o part) error {
 			zk.ErrBadArguments, p.path(), p.lock.Grammar.Label, o.lock.Grammar.Label)
 	}
 	return nil
+}
+
+// treeOf returns the path of the Tree whose root p is. in: o is no lock of that Tree, and at its path or below.
+func (p part) treeOf(o part) (root string, in bool) {
+	root, ok := strings.CutSuffix(p.path(), "/"+queue.TreeRoot)
+	in = p.tree && ok && strings.HasPrefix(o.path()+"/", root+"/") && !strings.HasPrefix(o.path(), root+"/"+queue.TreePart)
+	return root, in
 }
 
 // deadlocks reports whether the part would wait for a Hold that ctx descends from.
@@ -100,7 +113,7 @@ const (
 func NewMultiLock(ls ...Locker) *MultiLock {
 	m := &MultiLock{}
 	if len(ls) == 0 {
-		m.err = fmt.Errorf("%w: a MultiLock needs a lock", zk.ErrBadArguments)
+		m.err = fmt.Errorf("%w: a MultiLock needs at least one lock", zk.ErrBadArguments)
 	}
 	for _, l := range ls {
 		parts, err := partsOf(l)
@@ -146,7 +159,13 @@ func partsOf(l Locker) ([]part, error) {
 	case *MultiLock:
 		return l.parts, l.err
 	}
-	return nil, fmt.Errorf("%w: a %T cannot be part of a MultiLock: it has no path to order it by", zk.ErrBadArguments, l)
+	switch l.(type) {
+	case nil:
+		return nil, fmt.Errorf("%w: a MultiLock got a nil Locker", zk.ErrBadArguments)
+	case reservable:
+		return nil, fmt.Errorf("%w: a Reservable Locker cannot be a part of a MultiLock: make the whole MultiLock Reservable", zk.ErrBadArguments)
+	}
+	return nil, fmt.Errorf("%w: a %T cannot be a part of a MultiLock: it takes the locks of package holdfast, which have paths to order them by", zk.ErrBadArguments, l)
 }
 
 // Lock waits for all of the locks. The context bounds the wait as a whole. On an error, Lock releases

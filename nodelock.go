@@ -82,17 +82,10 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 		}
 	}()
 	for {
-		var stat zk.Stat
-		err := queue.Retry(ctx, func() (err error) {
-			p.Sending()
-			_, stat, err = session.Create(ctx, q.Path, data, zk.Ephemeral, q.ACL...)
-			return err
-		})
-		p.Sent(zk.MayHaveHappened(err))
+		around, err := p.CreateAround(ctx)
 		switch {
 		case err == nil:
-			p.Created(p.Prefix, stat)
-			return newHold(ctx, q, p)
+			return l.begin(ctx, p, around)
 		case errors.Is(err, zk.ErrNoNode):
 			if err := p.Ensure(ctx, p.Dir); err != nil {
 				return nil, err
@@ -103,7 +96,7 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 				return nil, err
 			}
 			if p.Name() != "" {
-				return newHold(ctx, q, p)
+				return l.begin(ctx, p, nil)
 			}
 		case !errors.Is(err, zk.ErrNodeExists):
 			return nil, err
@@ -113,6 +106,14 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 			}
 		}
 	}
+}
+
+// begin begins a tenure, unless a lock of another kind is around the node that we have made.
+func (l *NodeLock) begin(ctx context.Context, p *queue.Place, around []zk.Result) (*Hold, error) {
+	if err := l.lock.CheckAround(ctx, p.Session, around); err != nil {
+		return nil, err
+	}
+	return newHold(ctx, &l.lock, p)
 }
 
 // occupied is the error for a node that is not ephemeral: it would never go.

@@ -119,7 +119,7 @@ func (o *Once) Do(ctx context.Context, key string, f func(context.Context) ([]by
 // Otherwise Within is like Do. A call costs a place in the queue, also if f does not run.
 func (o *Once) Within(ctx context.Context, d time.Duration, f func(context.Context) ([]byte, error)) (Result, error) {
 	if d <= 0 {
-		return Result{}, &Error{Op: "within", Path: o.path, Err: fmt.Errorf("%w: a period of %v", zk.ErrBadArguments, d)}
+		return Result{}, &Error{Op: "within", Path: o.path, Err: fmt.Errorf("%w: a period of %v: want more than 0", zk.ErrBadArguments, d)}
 	}
 	return o.call(ctx, "within", "", d, f)
 }
@@ -266,7 +266,7 @@ func (o *Once) job(key string, period time.Duration) (*job, error) {
 	j.marks = marksOf(o.path, name)
 	plain := o.options
 	plain.once = onceOptions{}
-	j.lock = newLock(o.client, j.dir, queue.Lock, plain)
+	j.lock = newPart(o.client, j.dir, o.path, "", plain) // look looks at the path
 	return j, nil
 }
 

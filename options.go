@@ -69,9 +69,9 @@ func (o *options) refuseOthers() {
 	switch {
 	case o.refused != nil:
 	case o.once != (onceOptions{}):
-		o.refused = fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once", zk.ErrBadArguments)
+		o.refused = fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once: leave them out", zk.ErrBadArguments)
 	case o.shards != (shardOptions{}):
-		o.refused = fmt.Errorf("%w: WithWeight, WithSettle, WithMoveLimit and WithHandover are options of a Shards", zk.ErrBadArguments)
+		o.refused = fmt.Errorf("%w: WithWeight, WithSettle, WithMoveLimit and WithHandover are options of a Shards: leave them out", zk.ErrBadArguments)
 	}
 }
 

@@ -34,8 +34,9 @@ type Semaphore struct {
 }
 
 // NewSemaphore names the semaphore at path and claims that its limit is limit. The first Acquire stores
-// the limit. After that, Acquire fails with ErrLimit if the claim differs from the stored limit: programs
-// that disagree would admit too many. A limit of 0 claims nothing and follows the stored limit, also when
+// the limit. If the claim differs from the stored limit, the claim counts if nobody has a permit and nobody
+// else waits. Otherwise Acquire fails with ErrLimit, since programs that disagree would admit too many; the
+// error says who uses the stored limit. A limit of 0 claims nothing and follows the stored limit, also when
 // SetLimit changes it. A Semaphore refuses Reentrant, WithLocalHandoff and WithKeep.
 func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semaphore {
 	o := newOptions(opts)
@@ -44,11 +45,14 @@ func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semapho
 }
 
 func semaphoreOf(c *zk.Client, path string, limit int, kind queue.Kind, o options) *Semaphore {
+	waiter := o
+	waiter.note.Of = limit
 	s := &Semaphore{
 		lock:      newLock(c, path, kind, o),
-		turnstile: newLock(c, path+o.grammar.Semaphore.Turnstile, queue.Turnstile, o), // its nodes say who waits, and what for
+		turnstile: newLock(c, path+o.grammar.Semaphore.Turnstile, queue.Turnstile, waiter), // its nodes say who waits, and what for
 		limit:     limit,
 	}
+	s.turnstile.Surround(path, nil)
 	s.turnstile.Beside = s.looks() // a caller that need not wait has them with its turn
 	return s
 }
@@ -92,9 +96,11 @@ type permits struct {
 func (p permits) Lock(ctx context.Context) (*Hold, error)    { return p.s.AcquireN(ctx, p.n) }
 func (p permits) TryLock(ctx context.Context) (*Hold, error) { return p.s.TryAcquireN(ctx, p.n) }
 
-// SetLimit stores a new limit. Waiters are admitted as it allows. Nobody loses a permit, so after a cut
-// there are too many until enough are given back. If there is no node to store the limit in, SetLimit
-// makes one that stays.
+// SetLimit stores a new limit, whoever uses the old one. Nobody loses a permit, so after a cut there are too many
+// until enough are given back. Waiters that claim nothing, or the new limit, are admitted as it allows. Any other
+// waiter fails with ErrLimit when it is first in line. A program that claims another limit can replace this one
+// when nobody has a permit and nobody waits. If there is no node to store the limit in, SetLimit makes one that
+// stays.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := s.setLimit(ctx, limit); err != nil {
 		return &Error{Op: "set limit", Path: s.lock.Path, Err: err}
@@ -104,7 +110,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 
 func (s *Semaphore) setLimit(ctx context.Context, limit int) error {
 	if limit < 1 {
-		return fmt.Errorf("%w: %d", ErrLimit, limit)
+		return fmt.Errorf("%w: %d: want 1 or more", ErrLimit, limit)
 	}
 	if err := s.lock.valid(); err != nil {
 		return err
@@ -168,7 +174,7 @@ func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) 
 		v.limit = s.limit
 	}
 	if v.limit == 0 {
-		return 0, 0, fmt.Errorf("%w: none is stored", ErrLimit)
+		return 0, 0, fmt.Errorf("%w: none is stored, and this caller claims none: claim one, or store one with SetLimit", ErrLimit)
 	}
 	return max(v.limit-s.used(v), 0), v.limit, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"holdfast/internal/balance"
@@ -151,6 +152,9 @@ func (r *shardWorker) look(ctx context.Context) (*zk.Watch, error) {
 			return nil, r.lock.HasNodeLock()
 		case queue.Unclaimed(data):
 			watch.Stop()
+			if err := r.replaceable(ctx, data, nil); err != nil {
+				return nil, err
+			}
 			if err := r.claim(ctx, session, stat.Version); err != nil {
 				return nil, err
 			}
@@ -159,11 +163,38 @@ func (r *shardWorker) look(ctx context.Context) (*zk.Watch, error) {
 		p, err := r.checked(data)
 		if err != nil {
 			watch.Stop()
-			return nil, err
+			if err := r.replaceable(ctx, data, err); err != nil {
+				return nil, err
+			}
+			if err := r.claim(ctx, session, stat.Version); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		r.learn(storedPlan{Plan: p, version: stat.Version, mzxid: stat.Mzxid})
 		return watch, nil
 	}
+}
+
+// replaceable returns nil if the data of the node can be replaced by our number of shards: there are none, or they are
+// another number, or the limit of a semaphore, and nobody uses it. Otherwise it returns why not. wrong is what is
+// wrong with the data.
+func (r *shardWorker) replaceable(ctx context.Context, data []byte, wrong error) error {
+	listed, err := queue.Children(ctx, r.lock.Client, r.lock.Path)
+	if err != nil {
+		return err
+	}
+	if err := r.lock.CheckKind(ctx, listed); err != nil || wrong == nil {
+		return err
+	}
+	if _, err := strconv.Atoi(string(data)); err != nil && !queue.HasPlan(data) {
+		return wrong
+	}
+	user, err := queue.ShardsIn(ctx, r.lock.Client, r.lock.Path, listed)
+	if err == nil && user.Node != "" {
+		err = fmt.Errorf("%w, and the session of %s uses it: stop all workers before the number changes", wrong, user.Node)
+	}
+	return err
 }
 
 // claim stores the number of shards, unless the node has changed.

@@ -31,8 +31,8 @@ import (
 // the server and that second has passed. If the leader crashes, the next leader counts that second from its
 // own beginning.
 //
-// A lock of another kind at path itself is another lock, and does not exclude the shards. Only a NodeLock at path
-// is refused with ErrKind.
+// A lock of another kind at path itself is refused with ErrKind while a worker is there or a shard is locked. While
+// such a lock is in use, Run fails with ErrKind. So does Run with a [Tree] at path or above it.
 //
 // The plan and the number of shards are stored in the node at path, a container. The workers are a queue at
 // <path>/workers; its first is the leader, so do not lock that path yourself. The queues of the shards are at
@@ -85,9 +85,8 @@ func WithMoveLimit(d time.Duration) Option { return func(o *options) { o.shards.
 // is 0: the worker stops at once.
 func WithHandover(d time.Duration) Option { return func(o *options) { o.shards.handover = &d } }
 
-// NewShards names n shards at path; n is 1 to 65,536. The first worker stores n. After that, Run fails with
-// ErrShardCount if n differs from the stored number. To change the number, stop all workers and remove the
-// node at path.
+// NewShards names n shards at path; n is 1 to 65,536. The first worker stores n. If n differs from the stored number,
+// Run fails with ErrShardCount while a worker is there or a shard is locked. When there is none, the new number counts.
 //
 // A Shards takes the options WithOwner, WithReason, WithACL, WithObserver, WithWeight, WithSettle, WithMoveLimit and
 // WithHandover. It refuses WithValue, WithLocalHandoff, WithKeep and Reentrant. NewShards sends nothing.
@@ -97,8 +96,8 @@ func NewShards(c *zk.Client, path string, n int, opts ...Option) *Shards {
 	settings := o.shards
 	o.shards = shardOptions{}
 	return &Shards{
-		lock:     newLock(c, path, queue.Lock, o),
-		workers:  newLock(c, path+"/workers", queue.Lock, o),
+		lock:     newLock(c, path, queue.Shards, o),
+		workers:  newPart(c, path+"/"+queue.ShardWorkers, path, queue.Shards, o),
 		settings: settings,
 		n:        n,
 	}
@@ -106,7 +105,7 @@ func NewShards(c *zk.Client, path string, n int, opts ...Option) *Shards {
 
 // Path is the path of a shard's Mutex, for List and Break.
 func (s *Shards) Path(shard int) string {
-	return fmt.Sprintf("%s/shards/%04d", s.lock.Path, shard)
+	return fmt.Sprintf("%s/%s/%04d", s.lock.Path, queue.ShardQueues, shard)
 }
 
 // Run makes the caller a worker. It calls f once for each shard that the worker has, each in a goroutine of
@@ -134,8 +133,8 @@ func (s *Shards) Path(shard int) string {
 // the functions, and for the server to confirm that the shards are unlocked. If no server can be reached then,
 // Run waits for the end of the session at the most.
 //
-// The other errors are ErrShardCount; ErrKind if another kind of lock has the name of a shard or of the queue of
-// the workers; ErrLayout with any layout but Curator's; zk.ErrBadArguments if a setting is negative or too large.
+// The other errors are ErrShardCount; ErrKind if another kind of lock has the path, or the name of a shard or of the
+// queue of the workers; ErrLayout with any layout but Curator's; zk.ErrBadArguments if a setting is negative or too large.
 func (s *Shards) Run(ctx context.Context, f func(context.Context, Shard) error) error {
 	err := s.run(ctx, f)
 	return &Error{Op: "run shards", Path: s.lock.Path, Err: err}
@@ -233,13 +232,13 @@ func (s *Shards) newWorker(f func(context.Context, Shard) error) (*shardWorker, 
 	}
 	switch {
 	case s.n < 1 || s.n > balance.MaxShards:
-		return nil, fmt.Errorf("%w: %d; there can be 1 to %d", ErrShardCount, s.n, balance.MaxShards)
+		return nil, fmt.Errorf("%w: %d: want 1 to %d", ErrShardCount, s.n, balance.MaxShards)
 	case s.lock.Grammar.Queue != names.Default.Queue:
-		return nil, fmt.Errorf("%w %s: shards are in Curator's layout", ErrLayout, s.lock.Grammar.Name)
+		return nil, fmt.Errorf("%w %s: shards are in Curator's layout: leave WithLayout out", ErrLayout, s.lock.Grammar.Name)
 	case w.Weight < 0 || w.Weight > balance.MaxWeight:
-		return nil, fmt.Errorf("%w: weight %d; it can be 0 to %d", zk.ErrBadArguments, w.Weight, balance.MaxWeight)
+		return nil, fmt.Errorf("%w: WithWeight(%d): want 0 to %d", zk.ErrBadArguments, w.Weight, balance.MaxWeight)
 	case r.settle < 0 || r.moveLimit < 0 || r.handover < 0:
-		return nil, fmt.Errorf("%w: negative time", zk.ErrBadArguments)
+		return nil, fmt.Errorf("%w: WithSettle(%v), WithMoveLimit(%v), WithHandover(%v): none of the times can be negative", zk.ErrBadArguments, r.settle, r.moveLimit, r.handover)
 	}
 	if err := s.lock.valid(); err != nil {
 		return nil, err
@@ -369,7 +368,7 @@ func (k *keeper) run(ctx context.Context) {
 		close(k.done)
 		r.lookAgain()
 	}()
-	l := newLock(r.lock.Client, r.Path(k.number), queue.Lock, r.lock.options)
+	l := newPart(r.lock.Client, r.Path(k.number), r.lock.Path, queue.Shards, r.lock.options)
 	h, err := l.wait(ctx, "lock", names.Mutex)
 	if err != nil {
 		r.fail(unlessEnded(ctx, err))

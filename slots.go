@@ -32,9 +32,9 @@ type Slots struct {
 	semaphore *Semaphore // that counts the slots, keeps the turnstile and stores n
 }
 
-// NewSlots names n slots at path and claims that there are n. The first Acquire stores n. After that,
-// Acquire fails with ErrLimit if the claim differs from the stored number. An n of 0 claims nothing and
-// follows the stored number, also when SetLimit changes it.
+// NewSlots names n slots at path and claims that there are n. The first Acquire stores n. If the claim differs from
+// the stored number, the claim counts if nobody has a slot and nobody else waits. Otherwise Acquire fails with
+// ErrLimit. An n of 0 claims nothing and follows the stored number, also when SetLimit changes it.
 //
 // A Slots refuses Reentrant, WithLayout, WithLocalHandoff, WithKeep and WithValue.
 func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
@@ -83,9 +83,9 @@ type slot struct {
 func (l slot) Lock(ctx context.Context) (*Hold, error)    { return l.s.Acquire(ctx, l.wishes...) }
 func (l slot) TryLock(ctx context.Context) (*Hold, error) { return l.s.TryAcquire(ctx, l.wishes...) }
 
-// SetLimit stores a new number of slots. If it grows, waiters are admitted. If it shrinks, nobody loses a
-// slot. Slots from n on are not given again, and the others are given as they become free. If there is no
-// node to store the number in, SetLimit makes one that stays.
+// SetLimit stores a new number of slots, whoever uses the old one. If it shrinks, nobody loses a slot. Slots from n
+// on are not given again, and the others are given as they become free. See [Semaphore.SetLimit] for the waiters.
+// If there is no node to store the number in, SetLimit makes one that stays.
 func (s *Slots) SetLimit(ctx context.Context, n int) error { return s.semaphore.SetLimit(ctx, n) }
 
 // Available returns how many slots are free and how many there are, at some moment after the call. The

@@ -26,8 +26,10 @@ import (
 // fence.Check with Token, and not fence.InTx, which checks all of them. Give each resource in the tree a name
 // of its own, such as its path. With one name for the whole tree, holders side by side would refuse each other.
 //
-// A Mutex, or another lock with a queue, at the tree's own path is another lock: neither excludes the other, and
-// neither is refused.
+// All locks at the tree's path and below it must be taken through the tree. A lock of the tree beside another lock
+// there, of whatever kind, is refused with ErrKind, whichever came first. If the two come together, at least one is
+// refused. When a lock of the tree takes the root, it lists the tree's path. If that has other children than the
+// tree's queues, it looks at all nodes below them, at most 10,000. So give the tree a path with nothing else below it.
 type Tree struct {
 	client *zk.Client
 	path   string
@@ -61,16 +63,23 @@ func (t *Tree) Path(path string) Locker { return t.of(path) }
 // of returns the locks of a path.
 func (t *Tree) of(path string) *MultiLock {
 	m := &MultiLock{tree: t.path}
+	if m.err = queue.ValidatePath(t.path); m.err != nil {
+		return m
+	}
 	names, err := treeNames(path)
 	if err != nil {
 		m.err = err
 		return m
 	}
 	for i, name := range names {
-		l := &RWMutex{newLock(t.client, t.path+"/"+name, queue.Lock, newOptions(t.opts))}
+		kind := queue.Kind("")
+		if i == 0 { // every lock of the tree takes the root, and takes it last
+			kind = queue.Tree
+		}
+		l := &RWMutex{newPart(t.client, t.path+"/"+name, t.path, kind, newOptions(t.opts))}
 		l.lock.refuse("a Tree", givenLocal|givenReentrant)
 		if g := l.lock.Grammar; g.Read == "" || !g.Read.Unique() || !g.Write.Unique() {
-			m.err = fmt.Errorf("%w: a Tree needs a layout with readers and with {uuid} or {hex} in its names", zk.ErrBadArguments)
+			m.err = fmt.Errorf("%w: a Tree needs a layout with readers and with {uuid} or {hex} in its names, such as curator or kazoo", zk.ErrBadArguments)
 		}
 		m.err = cmp.Or(m.err, l.lock.refused)
 		p := part{Locker: l, lock: &l.lock, strength: writeStrength, tree: true}
@@ -87,7 +96,7 @@ func (t *Tree) of(path string) *MultiLock {
 // begin with an escaped "/", so that none of them is that of another kind's directory.
 func treeNames(path string) ([]string, error) {
 	if len(path) > maxTreePath {
-		return nil, fmt.Errorf("%w: a path of %d bytes in a Tree, it takes up to %d", zk.ErrBadArguments, len(path), maxTreePath)
+		return nil, fmt.Errorf("%w: the path has %d bytes, and a Tree takes up to %d", zk.ErrBadArguments, len(path), maxTreePath)
 	}
 	slash := url.PathEscape("/")
 	names := []string{slash}
@@ -96,7 +105,7 @@ func treeNames(path string) ([]string, error) {
 	}
 	parts := strings.Split(path, "/")
 	if len(parts) > maxTreeDepth {
-		return nil, fmt.Errorf("%w: the path %.100q has %d parts, a Tree takes up to %d", zk.ErrBadArguments, path, len(parts), maxTreeDepth)
+		return nil, fmt.Errorf("%w: the path %.100q has %d parts, and a Tree takes up to %d", zk.ErrBadArguments, path, len(parts), maxTreeDepth)
 	}
 	name := ""
 	for _, part := range parts {

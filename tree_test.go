@@ -230,7 +230,7 @@ func TestTreeInsideItselfIsADeadlock(t *testing.T) {
 		w := wait(t.Context(), holdfast.NewTree(client(t, srv), lockPath).Path("a/b")) // has "a/b", and waits for "a"
 		synctest.Wait()
 		for _, path := range []string{"", "a", "a/b", "a/c", "b"} {
-			for _, l := range []holdfast.Locker{tree.Path(path), holdfast.NewMultiLock(tree.Path(path), mutexAt(client(t, srv)))} {
+			for _, l := range []holdfast.Locker{tree.Path(path), holdfast.NewMultiLock(tree.Path(path), holdfast.NewMutex(client(t, srv), ledger))} {
 				_, err := l.Lock(h.Context())
 				wantErr(t, err, holdfast.ErrDeadlock)
 				_, err = l.TryLock(h.Context())

@@ -28,9 +28,11 @@ func (s *Semaphore) enter(ctx context.Context, n int, choose choice, wait bool) 
 	}
 	switch {
 	case n < 1:
-		return nil, fmt.Errorf("%w: %d permits asked for", ErrLimit, n)
+		return nil, fmt.Errorf("%w: %d permits asked for: want 1 or more", ErrLimit, n)
+	case s.limit < 0:
+		return nil, fmt.Errorf("%w: the claim is %d: want 1 or more, or 0 for whatever is stored", ErrLimit, s.limit)
 	case s.lock.Grammar.Semaphore.Lease == "":
-		return nil, fmt.Errorf("%w %s: it has no semaphore", ErrLayout, s.lock.Grammar.Name)
+		return nil, fmt.Errorf("%w %s: it has no semaphore: curator and kazoo have one", ErrLayout, s.lock.Grammar.Name)
 	case wait && s.lock.heldPermit(ctx):
 		return nil, ErrDeadlock
 	}
@@ -95,6 +97,7 @@ type view struct {
 	exists       bool // the node that has the limit
 	limit        int  // 0: none is stored
 	version      int32
+	changed      int64     // when it was stored, as a zxid
 	listed       []string  // the names in the directory of the permits
 	data, leases *zk.Watch // nil if the caller does not wait for changes
 }
@@ -197,12 +200,12 @@ func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch boo
 		v.stop()
 		return view{}, err
 	}
-	v.exists, v.version, v.listed = dataErr == nil, stat.Version, listed
-	if !queue.Unclaimed(data) {
+	v.exists, v.version, v.changed, v.listed = dataErr == nil, stat.Version, stat.Mzxid, listed
+	if !queue.Unclaimed(data) && !queue.HasPlan(data) { // a plan that is left of shards counts no more than nothing
 		limit, err := strconv.Atoi(string(data))
 		if err != nil || limit < 1 {
 			v.stop()
-			return view{}, fmt.Errorf("%w: the node's data are %q", ErrLimit, data)
+			return view{}, fmt.Errorf("%w: the data of %s are %.40q, which is no number: choose another name, or remove the data if nobody needs them", ErrLimit, s.lock.Path, data)
 		}
 		v.limit = limit
 	}
@@ -239,16 +242,16 @@ func (v view) stop() {
 	}
 }
 
-// agree compares the stored limit with the claim. It returns false if none was stored; then the claim is
-// stored now. p is our place at the turnstile.
+// agree compares the stored limit with the claim. It returns false if none was stored, or if nobody uses the
+// stored one; then the claim is stored now. p is our place at the turnstile.
 func (s *Semaphore) agree(ctx context.Context, p *queue.Place, v view) (bool, error) {
 	switch {
 	case v.limit != 0 && s.limit != 0 && v.limit != s.limit:
-		return false, fmt.Errorf("%w: it is %d, not %d", ErrLimit, v.limit, s.limit)
+		return false, s.replace(ctx, p, v)
 	case v.limit != 0:
 		return true, nil
-	case s.limit < 1:
-		return false, fmt.Errorf("%w: none is stored, and %d is none", ErrLimit, s.limit)
+	case s.limit == 0:
+		return false, fmt.Errorf("%w: none is stored, and this caller claims none: claim one, or store one with SetLimit", ErrLimit)
 	case !v.exists:
 		return false, p.Ensure(ctx, s.lock.Path)
 	}
@@ -260,6 +263,84 @@ func (s *Semaphore) agree(ctx context.Context, p *queue.Place, v view) (bool, er
 		err = nil // look again
 	}
 	return false, err
+}
+
+// replace stores the claim in place of another limit, unless somebody uses that one: a holder of permits, or a
+// waiter. As long as we have the turn, nobody else can take a permit, so the transaction checks the turn. A limit
+// that was stored after we have joined is younger than our claim, and stays. A nil error means to look again.
+func (s *Semaphore) replace(ctx context.Context, p *queue.Place, v view) error {
+	user, err := s.user(ctx, p, v)
+	switch {
+	case err != nil:
+		return err
+	case user != "":
+		return fmt.Errorf("%w: it is %d, not %d, and %s uses it: claim %d, or change it with SetLimit", ErrLimit, v.limit, s.limit, user, v.limit)
+	case v.changed > p.Czxid():
+		return fmt.Errorf("%w: it is %d, not %d, since somebody has changed it just now: claim %d, or change it with SetLimit", ErrLimit, v.limit, s.limit, v.limit)
+	}
+	var results []zk.Result
+	err = queue.Retry(ctx, func() (err error) {
+		results, err = p.Session.Multi(ctx, zk.CheckOp(p.Path(), zk.AnyVersion), zk.SetOp(s.lock.Path, []byte(strconv.Itoa(s.limit)), v.version))
+		return err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode) && len(results) > 0 && errors.Is(results[0].Err, zk.ErrNoNode):
+		return queue.ErrGone
+	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss):
+		return nil
+	}
+	return err
+}
+
+// user describes a holder of permits, or a waiter behind us at the turnstile that may claim another limit than we do.
+// It is "" if there is neither.
+func (s *Semaphore) user(ctx context.Context, p *queue.Place, v view) (string, error) {
+	nodes := &s.lock.Grammar.Semaphore
+	var permits []string
+	if nodes.Numbered {
+		for _, permit := range nodes.Queue.InQueue(v.listed) {
+			permits = append(permits, permit.Name)
+		}
+	} else {
+		var err error
+		if permits, _, err = queue.BarePermits(ctx, s.lock.Client, s.lock.Path, v.listed); err != nil {
+			return "", err
+		}
+	}
+	listed, err := queue.Children(ctx, s.lock.Client, s.turnstile.Path)
+	if err != nil {
+		return "", err
+	}
+	var waiters []string
+	for _, w := range s.turnstile.Grammar.InQueue(listed) {
+		if w.Name != p.Name() {
+			waiters = append(waiters, w.Name)
+		}
+	}
+	for _, in := range []struct {
+		dir   string
+		nodes []string
+	}{{s.permitDir(), permits}, {s.turnstile.Path, waiters}} {
+		found, err := queue.Read(ctx, s.lock.Client, in.dir, in.nodes)
+		switch {
+		case errors.Is(err, zk.ErrNoAuth):
+			return fmt.Sprintf("somebody (in %s, whose data this client may not read)", in.dir), nil
+		case err != nil:
+			return "", err
+		}
+		for i, r := range found {
+			n := queue.ReadNote(r.Data)
+			if r.Err != nil || in.dir == s.turnstile.Path && n.Of == s.limit {
+				continue
+			}
+			owner := n.Owner
+			if owner == "" {
+				owner = "somebody"
+			}
+			return fmt.Sprintf("%.100s (session 0x%x, node %s/%s)", owner, r.Stat.EphemeralOwner, in.dir, in.nodes[i]), nil
+		}
+	}
+	return "", nil
 }
 
 // admit makes the nodes of permits, all or none, if we still hold the turnstile and the limit has not

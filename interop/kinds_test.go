@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/zk"
 )
 
 // A lock of another library or kind has the name. Ours are refused, on Apache's server as on holdfast's.
@@ -60,6 +61,18 @@ func TestOthersUnderTheNameAreRefused(t *testing.T) {
 			func(s *stage, dir string) party { return s.our(holdfast.NewNodeLock(s.admin, dir+"/node")) },
 			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir+"/node") }, "NodeLock",
 		},
+		"our tree, our mutex below": {
+			func(s *stage, dir string) party { return s.our(holdfast.NewTree(s.admin, dir).Path("customers")) },
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir+"/orders/7") }, "the tree",
+		},
+		"Curator's mutex, our tree above": {
+			func(s *stage, dir string) party { return s.told(s.java, "mutex", dir+"/orders/7") },
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewTree(s.admin, dir).Path("customers") }, "layout curator",
+		},
+		"kazoo's Lock, our tree": {
+			func(s *stage, dir string) party { return s.told(s.python, "lock", dir) },
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewTree(s.admin, dir).Path("") }, "layout kazoo",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := s.in(t)
@@ -84,6 +97,30 @@ func TestOthersUnderTheNameAreRefused(t *testing.T) {
 			first.end()
 		})
 	}
+}
+
+// A node whose whole name is the number, as the nodes of Vitess, on Apache's server as on holdfast's.
+func TestNumberAloneIsANameOfAPlace(t *testing.T) {
+	s := newStage(t)
+	dir := s.directory("numbers")
+	layout, err := holdfast.ParseLayout("form:")
+	must(t, err)
+	m := holdfast.NewMutex(s.admin, dir, holdfast.WithLayout(layout))
+	h, err := m.Lock(s.ctx)
+	must(t, err)
+	theirs, _, err := s.admin.Create(s.ctx, dir+"/", nil, zk.EphemeralSequential)
+	must(t, err)
+	if name := strings.TrimPrefix(theirs, dir+"/"); len(name) != 10 || h.Path() >= theirs {
+		t.Errorf("our node is %s, and one behind it %s", h.Path(), theirs)
+	}
+	must(t, h.Unlock())
+	if _, err := m.TryLock(s.ctx); !errors.Is(err, holdfast.ErrLocked) {
+		t.Errorf("%v; want ErrLocked", err)
+	}
+	must(t, s.admin.Delete(s.ctx, theirs, zk.AnyVersion))
+	h, err = m.TryLock(s.ctx)
+	must(t, err)
+	must(t, h.Unlock())
 }
 
 // Our holder writes into its node while peers wait for that node. They keep waiting, in their order.

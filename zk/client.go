@@ -353,7 +353,7 @@ func (c *Client) open(ctx context.Context, nc net.Conn, t target, req *zkproto.C
 // read-only mode just close the connection (ZooKeeperServer.processConnectRequest), so the
 // hint lists what it may be.
 func (c *Client) hint(err error) string {
-	const closed = " (the server does not serve yet; or it lost its quorum and is read-only, as its answer to srvr then says: start or reconnect the other servers"
+	const closed = " (the server does not serve yet; or it lost its quorum and is read-only: start or reconnect the other servers"
 	switch {
 	case !hungUp(err):
 		return ""

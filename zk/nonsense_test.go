@@ -260,7 +260,7 @@ func TestNonsenseInTheHandshakeIsToldByDial(t *testing.T) {
 		{"negative timeout", nil, connect(zkproto.ConnectResponse{SessionID: 7, Timeout: -1}), "refused a new session"},
 		{"no session", nil, connect(zkproto.ConnectResponse{Timeout: 10000}), "a session that has no id"},
 		{"hang-up", nil, func(p *peer) { p.frame() }, "does not serve yet"},
-		{"read-only server", nil, func(p *peer) { p.frame() }, "it lost its quorum and is read-only, as its answer to srvr then says: start or reconnect the other servers"},
+		{"read-only server", nil, func(p *peer) { p.frame() }, "it lost its quorum and is read-only: start or reconnect the other servers"},
 		{"short answer", nil, raw("\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x27\x10"), "8 bytes announced, 0 are there"},
 		{"long answer", nil, raw("\x00\x00\x00\x16" + strings.Repeat("\x00", 22)), "1 bytes after the end"},
 		{"password of negative length", nil, raw("\x00\x00\x00\x14" + strings.Repeat("\x00", 16) + "\xff\xff\xff\xf0"), "negative length -16"},

@@ -2,7 +2,10 @@ package zk
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"holdfast/zkproto"
 )
 
 // A Trace is a set of hooks that report what happens to a Client, as net/http/httptrace does
@@ -29,7 +32,7 @@ type Trace struct {
 	// RequestDone: a request has been answered, or its caller has stopped waiting. ctx is the
 	// context that the caller gave to the operation, so that its values can be used. It may have ended.
 	// Session.StartMulti takes no context: ctx is context.Background, and the goroutine that waits for
-	// the answer calls the hook.
+	// the answer calls the hook. That a node is missing is an answer to exists, and no error.
 	RequestDone func(ctx context.Context, op, path string, took time.Duration, err error)
 }
 
@@ -47,6 +50,9 @@ func (t *Trace) tick() time.Duration {
 
 func (t *Trace) requestDone(ctx context.Context, r *request, took time.Duration, err error) {
 	if t != nil && t.RequestDone != nil {
+		if r.op == zkproto.OpExists && errors.Is(err, ErrNoNode) {
+			err = nil
+		}
 		t.RequestDone(ctx, r.op.String(), r.path, took, err)
 	}
 }

@@ -2,15 +2,19 @@ package zkserver
 
 import "time"
 
-// inlineRequests is the most requests of one client that are served inline together. A client that
-// sends more at a time is faster through the owner: it sends some while others are committed.
-const inlineRequests = 4
+// inlineRequests and inlineWrites are the most requests of one client that are served inline together, and the most
+// writes among them. A client that sends more writes at a time is faster through the owner: it sends some while
+// others are committed. A lock sends a write with as many reads as its path has parts.
+const (
+	inlineRequests = 8
+	inlineWrites   = 4
+)
 
 // mayServeInline reports whether the next small requests may be served inline: the connection has
 // no other requests, and has buffers. Without buffers, a client that sends its next request
 // before it reads an answer would block for ever.
 func (c *conn) mayServeInline() bool {
-	return c.now != nil && len(c.slots) == 0 && cap(c.slots) >= inlineRequests && c.penalties.Load() == 0
+	return c.now != nil && len(c.slots) == 0 && cap(c.slots) >= inlineWrites && c.penalties.Load() == 0
 }
 
 // serveInline applies, commits and answers requests of c on the goroutine of its reader if the

@@ -1,6 +1,8 @@
 package zkserver
 
 import (
+	"bufio"
+	"bytes"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -59,6 +61,44 @@ func TestInlineKeepsTheOrder(t *testing.T) {
 			}
 		}
 		version += int32(together)
+	}
+}
+
+// A lock sends one write with some reads. They are served together, though more writes would not be.
+func TestReadsAreServedInlineWithAWrite(t *testing.T) {
+	s := startOn(t, store.NewMemory(), Config{})
+	defer s.Close()
+	for _, tt := range []struct {
+		name         string
+		sent         string // w: a write, r: a read
+		slots, group int
+	}{
+		{"a lock", "wrrr", 100, 4},
+		{"a lock with a long path", "wrrrrrrr", 100, 8},
+		{"more reads", "wrrrrrrrrr", 100, 8},
+		{"writes", "wwwwww", 100, 4},
+		{"both", "rwrwrwrwr", 100, 8},
+		{"few slots", "wrrrrr", 5, 5},
+	} {
+		var frames []byte
+		for _, what := range tt.sent[1:] {
+			if what == 'w' {
+				frames = append(frames, frameOf(zkproto.OpDelete, &zkproto.DeleteRequest{Path: "/a"})...)
+			} else {
+				frames = append(frames, frameOf(zkproto.OpExists, &zkproto.ReadRequest{Path: "/a"})...)
+			}
+		}
+		in := bufio.NewReader(bytes.NewReader(frames))
+		in.Peek(1)
+		c := &conn{server: s, slots: make(chan struct{}, tt.slots)}
+		first := zkproto.OpExists
+		if tt.sent[0] == 'w' {
+			first = zkproto.OpDelete
+		}
+		group, err := c.together(&request{op: first}, in)
+		if err != nil || len(group) != tt.group {
+			t.Errorf("%s: %d requests together, %v; want %d", tt.name, len(group), err, tt.group)
+		}
 	}
 }
 

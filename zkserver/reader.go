@@ -54,17 +54,31 @@ func (c *conn) readAll() error {
 			}
 			continue
 		}
-		group := append(make([]*request, 0, inlineRequests), r)
-		for len(group) < inlineRequests && frameBuffered(in) && err == nil {
-			if r, err = c.next(in); err == nil {
-				group = append(group, r)
-			}
-		}
+		group, err := c.together(r, in)
 		if !c.pushGroup(group, in.Buffered() == 0) {
 			return net.ErrClosed
 		}
 		if err != nil {
 			return err
+		}
+	}
+}
+
+// together returns r with the requests that have arrived with it and may be served inline with it. An error is that
+// of the request behind them.
+func (c *conn) together(r *request, in *bufio.Reader) (group []*request, err error) {
+	most, writes := min(inlineRequests, cap(c.slots)), 0
+	group = make([]*request, 0, inlineRequests)
+	for {
+		group = append(group, r)
+		if isWrite(r.op) {
+			writes++
+		}
+		if len(group) >= most || writes >= inlineWrites || !frameBuffered(in) {
+			return group, nil
+		}
+		if r, err = c.next(in); err != nil {
+			return group, err
 		}
 	}
 }

@@ -22,7 +22,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 300, bug: "a waiter takes the second nearest for the first in line when that leaves", where: "–",
-			edits: []edit{{"internal/queue/await.go", "\t\treturn p.position(ctx, found.Children)\n", "\t\treturn a.FarGone(), nil\n"}},
+			edits: []edit{{"internal/queue/await.go", "\t\treturn p.position(ctx, found.Children, nil)\n", "\t\treturn a.FarGone(), nil\n"}},
 			tests: []string{"TestLeavingTheQueueIsNoRelease"},
 		},
 		{

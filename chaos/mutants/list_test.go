@@ -16,7 +16,7 @@ func ofTheList() []mutant {
 		{
 			number: 3, simulated: true, bug: "one name for every attempt, and a node of that name is ours whatever its session", where: "CURATOR-604, CURATOR-498",
 			edits: []edit{
-				{"internal/queue/names/attempt.go", "\tid := newUUID()\n\ts, bare", "\tid := idOfTheProcess\n\ts, bare"},
+				{"internal/queue/names/attempt.go", "\tid := newUUID()\n\ts, plain", "\tid := idOfTheProcess\n\ts, plain"},
 				{"internal/queue/names/attempt.go", "// Attempt makes a name.\n", "var idOfTheProcess = newUUID()\n\n"},
 				{"internal/queue/find.go", "r.Stat.EphemeralOwner == p.Session.ID() && (p.Unique || ReadNote(r.Data).ID == p.ID)",
 					"(p.Unique || ReadNote(r.Data).ID == p.ID)"},

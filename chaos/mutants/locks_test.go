@@ -160,7 +160,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 179, bug: "persistent nodes are taken for places of other locks", where: "holdfast until e50c4e0",
-			edits: []edit{{"internal/queue/kind.go", "\t\t\tcase r.Stat.EphemeralOwner != 0, names.IsDetached(strings.TrimPrefix(some[i].Node, q.Path+\"/\")):\n", "\t\t\tdefault:\n"}},
+			edits: []edit{{"internal/queue/kind.go", "\t\t\tcase isPlace(strings.TrimPrefix(some[i].Node, q.Path+\"/\"), r.Stat):\n", "\t\t\tdefault:\n"}},
 			tests: []string{"TestPersistentNodeIsNoStranger"},
 		},
 		{

@@ -100,6 +100,7 @@ func mutants() []mutant {
 		ofTerraform(),
 		ofMCP(),
 		ofMendedHolds(),
+		ofMendedKinds(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

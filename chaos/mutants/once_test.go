@@ -102,7 +102,7 @@ func ofTheOnce() []mutant {
 		},
 		{
 			number: 436, bug: "a lock does not look for a Once of its name", where: "–",
-			edits: []edit{{"internal/queue/kind.go", `err == nil && s.Node == "" && q.Kind != Once`, `err == nil && s.Node == "" && q.Kind == ""`}},
+			edits: []edit{{"internal/queue/kind.go", `{Once, onceIn}, {Tree`, `{Tree`}},
 			tests: []string{"TestOnceAndLocksUnderOneNameAreRefused", "TestOnceAndLocksThatComeTogetherSeeEachOther"},
 		},
 		{
@@ -122,7 +122,7 @@ func ofTheOnce() []mutant {
 		},
 		{
 			number: 440, bug: "all keys queue for one lock", where: "–",
-			edits: []edit{{"once.go", "newLock(o.client, j.dir, queue.Lock, plain)", "newLock(o.client, o.path+\"/\"+queue.OnceShard+\"0/lock\", queue.Lock, plain)"}},
+			edits: []edit{{"once.go", "newPart(o.client, j.dir, o.path", "newPart(o.client, o.path+\"/\"+queue.OnceShard+\"0/lock\", o.path"}},
 			tests: []string{"TestOnceKeysDoNotWaitForEachOther"},
 		},
 		{

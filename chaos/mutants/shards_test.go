@@ -131,12 +131,12 @@ func ofTheShards() []mutant {
 		},
 		{
 			number: 503, bug: "all shards are one lock", where: "–",
-			edits: []edit{{"shards.go", `return fmt.Sprintf("%s/shards/%04d", s.lock.Path, shard)`, `return fmt.Sprintf("%s/shards/%04d", s.lock.Path, shard/2)`}},
+			edits: []edit{{"shards.go", `s.lock.Path, queue.ShardQueues, shard)`, `s.lock.Path, queue.ShardQueues, shard/2)`}},
 			tests: []string{"TestShardsAreSpreadEvenly"},
 		},
 		{
 			number: 504, bug: "functions are called without the lock", where: "–",
-			edits: []edit{{"shards.go", `return fmt.Sprintf("%s/shards/%04d", s.lock.Path, shard)`, `return fmt.Sprintf("%s/shards/%04d-%p", s.lock.Path, shard, s.lock.Client)`}},
+			edits: []edit{{"shards.go", `"%s/%s/%04d", s.lock.Path, queue.ShardQueues, shard)`, `"%s/%s/%04d-%p", s.lock.Path, queue.ShardQueues, shard, s.lock.Client)`}},
 			tests: []string{"TestShardMovesWhenItsFunctionHasReturned", "TestThousandShardsUnderJoinsAndLeaves"},
 		},
 		{

@@ -81,13 +81,17 @@ func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, na
 	if err := kind.check(cmd); err != nil {
 		return nil, err
 	}
-	path, err := g.lockPath(name)
+	find := g.plainPath
+	if kind.tree {
+		find = g.lockPath // see place
+	}
+	path, err := find(name)
 	if err != nil {
 		return nil, err
 	}
 	var also []string
 	for _, name := range kind.also {
-		p, err := g.lockPath(name)
+		p, err := g.plainPath(name)
 		if err != nil {
 			return nil, err
 		}
@@ -329,7 +333,7 @@ func (k *taker) giveUp(h *holdfast.Hold) error {
 
 func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
 	go c.watch(ctx, k.timeout, cancel)
-	h, err := k.locker(c.client).TryLock(ctx)
+	h, err := k.resized(ctx, c.client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.TryLock(ctx) })
 	switch {
 	case errors.Is(err, holdfast.ErrLocked):
 		return nil, k.reservedOr(err, func() error { return k.busy(ctx, c.client) })
@@ -351,7 +355,7 @@ func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, 
 		wait = bounded
 	}
 	stopNotice := k.notice(ctx, c.client)
-	h, err := k.locker(c.client).Lock(wait)
+	h, err := k.resized(ctx, c.client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.Lock(wait) })
 	stopNotice()
 	switch {
 	case errors.Is(err, errWaitOver) && c.contact.lost() > 0:
@@ -375,13 +379,20 @@ func (k *taker) lostContact(c *connection) error {
 
 // failed turns an error of a lock into one with an exit code and a hint.
 func (k *taker) failed(err error) error {
+	name, reason := k.name, err
+	if lock, ok := errors.AsType[*holdfast.Error](err); ok {
+		name, reason = k.called(lock.Path), lock.Err
+		if k.kind.tree {
+			name = k.name
+		}
+	}
 	switch {
 	case errors.Is(err, holdfast.ErrLimit):
-		return misconfigured("give the same --of as all other users of this semaphore", "%s: %w", k.name, err)
+		return misconfigured("give the same --of as all other users, or --resize to change the number for all of them", "%s: %w", name, reason)
 	case errors.Is(err, holdfast.ErrKind):
-		return misconfigured("", "%s: %w", k.name, err) // the error says what to do
+		return misconfigured("", "%s: %w", name, reason) // the error says what to do
 	case errors.Is(err, holdfast.ErrLayout), errors.Is(err, zk.ErrBadArguments):
-		return usage("", "%s: %w", k.name, err)
+		return usage("", "%s: %w", name, reason)
 	}
 	return k.target.unreachable(err)
 }

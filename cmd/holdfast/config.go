@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -98,7 +99,17 @@ func (g *globals) settle(flags *pflag.FlagSet) error {
 // reasonOf returns the reason of an error of [pflag.FlagSet.Set], without the flag and the value.
 func reasonOf(err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return invalid.Unwrap()
+		err = invalid.Unwrap()
+	}
+	if number, ok := errors.AsType[*strconv.NumError](err); ok {
+		switch {
+		case errors.Is(number, strconv.ErrRange):
+			return errors.New("the number is too large")
+		case number.Func == "ParseFloat":
+			return errors.New("want a number")
+		case number.Func != "ParseBool":
+			return errors.New("want a whole number")
+		}
 	}
 	return err
 }

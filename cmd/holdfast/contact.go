@@ -109,11 +109,18 @@ func (c *contact) state() (down time.Time, causes string) {
 	}
 	// The client tries the servers in a different order each time, so the causes are sorted.
 	sorted := slices.SortedFunc(slices.Values(c.failures), func(a, b failure) int { return strings.Compare(a.server, b.server) })
-	var text []string
+	var all []string // each cause once, however many servers have it
+	servers := make(map[string][]string)
 	for _, f := range sorted {
-		text = append(text, strings.TrimPrefix(f.server, "unix://")+": "+f.why)
+		if len(servers[f.why]) == 0 {
+			all = append(all, f.why)
+		}
+		servers[f.why] = append(servers[f.why], strings.TrimPrefix(f.server, "unix://"))
 	}
-	return c.down, strings.Join(text, "; ")
+	for i, why := range all {
+		all[i] = strings.Join(servers[why], ", ") + ": " + why
+	}
+	return c.down, strings.Join(all, "; ")
 }
 
 // addressed returns the server with the address in err, if the server is a host name.

@@ -135,7 +135,7 @@ func TestThatNoServerAnswersIsSaid(t *testing.T) {
 		{"the addresses of a name, one of which is given up", target{}, []event{
 			{0, fail("h:1", 0, refusedBy("10.0.0.1"))}, {0, fail("h:1", 0, refusedBy("10.0.0.2"))}, {90 * time.Second, fail("h:1", 0, refusedBy("10.0.0.2"))},
 		}, []string{
-			"1s holdfast: waiting for a server: h:1 (10.0.0.1): connection refused; h:1 (10.0.0.2): connection refused",
+			"1s holdfast: waiting for a server: h:1 (10.0.0.1), h:1 (10.0.0.2): connection refused",
 			"1m30s holdfast: waiting for a server: h:1 (10.0.0.2): connection refused",
 		}},
 		{"the address that was given", target{}, []event{{0, fail("10.0.0.1:1", 0, refusedBy("10.0.0.1"))}}, []string{
@@ -192,6 +192,17 @@ func TestThatNoServerAnswersIsSaid(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Servers that fail for one reason are named together, with the reason once.
+func TestCauseOfManyServersIsSaidOnce(t *testing.T) {
+	c := newContact(target{})
+	for server, why := range map[string]string{"a:1": "hung up", "c:1": "hung up", "b:1": "connection refused", "unix:///d": "hung up"} {
+		c.add(failure{server: server, why: why, at: time.Now()})
+	}
+	if _, causes := c.state(); causes != "a:1, c:1, /d: hung up; b:1: connection refused" {
+		t.Error(causes)
 	}
 }
 

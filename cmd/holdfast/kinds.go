@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +20,7 @@ type layoutFlag struct{ holdfast.Layout }
 
 func (l *layoutFlag) register(cmd *cobra.Command) {
 	l.Layout = holdfast.LayoutCurator
-	cmd.Flags().Var(l, "layout", "how the lock's nodes are named: curator, leaderlatch, kazoo, go-zookeeper, writelock, hostrw, sessionid, article, named:NAME for one of several locks in a directory, or form:PATTERN for your own names, where PATTERN has {uuid}, {hex}, {session} or {host}. All users of a lock must give the same layout")
+	cmd.Flags().Var(l, "layout", "how the lock's nodes are named: curator, leaderlatch, kazoo, go-zookeeper, writelock, hostrw, sessionid, article, named:NAME for one of several locks in a directory, or form:PATTERN for other names, where PATTERN may have {uuid}, {hex}, {session} or {host} with text behind it. The other programs must be able to read them: form:ex makes ex<number>, and form: a number alone. All users of a lock must give the same layout")
 }
 
 func (l *layoutFlag) String() string { return l.Name }
@@ -34,6 +38,7 @@ func (l *layoutFlag) Set(name string) (err error) {
 type kindFlags struct {
 	shared, exclusive, node bool
 	permits, limit          int
+	resize                  bool
 	also                    []string
 	layout                  layoutFlag
 	slotTreeFlags
@@ -43,7 +48,8 @@ func (f *kindFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.shared, "shared", "s", false, "acquire the lock as a reader; readers share it with readers only")
 	cmd.Flags().BoolVarP(&f.exclusive, "exclusive", "x", false, "acquire the lock as a writer. Give it if readers of other libraries use the lock: they wait for writers only. Readers of holdfast wait for every exclusive lock")
 	cmd.Flags().IntVar(&f.permits, "permits", 1, "with --of: acquire this many permits, all or none")
-	cmd.Flags().IntVar(&f.limit, "of", 0, "the lock is a semaphore with this many permits; all its users must give the same number")
+	cmd.Flags().IntVar(&f.limit, "of", 0, "the lock is a semaphore with this many permits. All users must give the same number. A new number counts when nobody has a permit or waits")
+	cmd.Flags().BoolVar(&f.resize, "resize", false, "with --of N: if others use another number, change it to N. Nobody loses a permit. Waiters with another number fail")
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "acquire this lock, too, all or none; repeatable, in any order")
 	cmd.Flags().BoolVar(&f.node, "node", false, "the lock is a single node without a queue")
 	f.slotTreeFlags.register(cmd)
@@ -67,7 +73,11 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 	switch {
 	case given("permits") && !given("of"):
 		return usage("", "--permits needs --of TOTAL")
-	case given("of") && (f.limit < 1 || f.permits < 1 || f.permits > f.limit):
+	case f.resize && !given("of"):
+		return usage("", "--resize needs --of N, the new number")
+	case given("of") && f.limit < 1:
+		return usage("", "--of %d: want 1 or more", f.limit)
+	case given("of") && (f.permits < 1 || f.permits > f.limit):
 		return usage("", "--permits %d --of %d: want 1 or more permits, and at most as many as --of", f.permits, f.limit)
 	}
 	return nil
@@ -132,6 +142,24 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	return holdfast.Reservable(holdfast.NewMultiLock(all...))
 }
 
+// resized calls acquire with the lock, and again after it has changed the number of permits or slots, if --resize asks
+// for that.
+func (k *taker) resized(ctx context.Context, c *zk.Client, acquire func(holdfast.Locker) (*holdfast.Hold, error)) (*holdfast.Hold, error) {
+	h, err := acquire(k.locker(c))
+	if !k.kind.resize || !errors.Is(err, holdfast.ErrLimit) {
+		return h, err
+	}
+	if k.kind.slot {
+		err = holdfast.NewSlots(c, k.path, 0).SetLimit(ctx, k.kind.limit)
+	} else {
+		err = holdfast.NewSemaphore(c, k.path, 0, holdfast.WithLayout(k.kind.layout.Layout)).SetLimit(ctx, k.kind.limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return acquire(k.locker(c))
+}
+
 // paths returns the paths of all locks of the command.
 func (k *taker) paths() []string { return append([]string{k.path}, slices.Concat(k.above, k.also)...) }
 
@@ -155,13 +183,37 @@ func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
 	for _, path := range k.paths() {
 		for _, node := range strangers(ctx, c, path, k.kind.layout.Layout) {
 			if node.Kind == "" {
-				return misconfigured("give the form of its name with --layout form:PATTERN, choose another name for the lock, or remove the node if it is unused",
+				return misconfigured(shareHint(node.Path),
 					"%s: the node %s looks like a place in a queue, but its name fits neither layout %s nor another one: its owner may hold the lock at the same time",
 					k.called(path), node.Path, k.kind.layout.Name)
 			}
 		}
 	}
 	return nil
+}
+
+// ids finds what programs put into names to tell them apart.
+var ids = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|[0-9]{5,}`)
+})
+
+// shareHint says what to do about a node with a number in no known form. Its form is guessed from its name.
+func shareHint(node string) string {
+	name := node[strings.LastIndexByte(node, '/')+1:]
+	form := name[:max(len(name)-10, 0)]
+	pattern := "form:" + ids().ReplaceAllStringFunc(form, func(id string) string {
+		switch len(id) {
+		case 36:
+			return "{uuid}"
+		case 32:
+			return "{hex}"
+		}
+		return "{session}"
+	})
+	if _, err := holdfast.ParseLayout(pattern); err != nil {
+		pattern = "form:PATTERN"
+	}
+	return fmt.Sprintf("if its program is to share this lock, give --layout '%s': the program must be able to read our names. Otherwise choose another name for the lock, or remove the node if it is unused", pattern)
 }
 
 // warnings returns the warnings of status about nodes outside the queue, one for each kind.

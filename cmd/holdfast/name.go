@@ -47,6 +47,18 @@ func (g *globals) lockPath(name string) (string, error) {
 	return path, nil
 }
 
+// plainPath is lockPath for a lock that is to be acquired, and that is no lock of a tree.
+func (g *globals) plainPath(name string) (string, error) {
+	path, err := g.lockPath(name)
+	if err == nil && strings.Contains(path, "/"+treePart) {
+		err = usage("choose another name", "lock name %q: names of queues in a tree begin with %s", cut(name, 100), treePart)
+	}
+	return path, err
+}
+
+// treePart begins the names of the queues of a tree, which are locks of their own in ls and status.
+const treePart = "%2F"
+
 // placeLike matches the names that holdfast and its peers give to places in a queue. Below a lock, a
 // directory with such a name looks like a holder that never releases, or like a lock of another kind.
 var placeLike = regexp.MustCompile(`(?:lock-|__WRIT__|__READ__|latch-|__r?lock__|-[RW]-|_lock_|^x--?\d+-|^lock--?\d+-?)(?:\d{10}|-\d{9,10})$`)

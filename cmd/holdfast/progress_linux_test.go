@@ -79,7 +79,7 @@ func TestConnectingIsShownInPlace(t *testing.T) {
 	c.resize(150)
 	for _, command := range []string{"run job -- true", "lock job", "elect job -- true"} {
 		c.enter(fmt.Sprintf(`holdfast %s; echo "rc=$?"`, command))
-		c.expect(`holdfast: connecting for \d+s, 2 of 2 servers tried: 127\.0\.0\.1:1: connection refused; 127\.0\.0\.1:2: connection refused`)
+		c.expect(`holdfast: connecting for \d+s, 2 of 2 servers tried: 127\.0\.0\.1:1, 127\.0\.0\.1:2: connection refused`)
 		c.expect(`\r\x1b\[Kholdfast: connecting for \d+s, 2 of 2 `)
 		c.keys(ctrlC)
 		c.expect(`rc=130`)

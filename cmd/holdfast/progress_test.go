@@ -177,8 +177,8 @@ func TestProgressOfServersThatDoNotAnswer(t *testing.T) {
 		}{
 			{"", "connecting for 1s, 0 of 3 servers tried: a:1, b:1, c:1: no answer yet"},
 			{"b:1", "connecting for 1s, 1 of 3 servers tried: b:1: connection refused"},
-			{"a:1", "connecting for 1s, 2 of 3 servers tried: a:1: connection refused; b:1: connection refused"},
-			{"a:1", "connecting for 1s, 2 of 3 servers tried: a:1: connection refused; b:1: connection refused"},
+			{"a:1", "connecting for 1s, 2 of 3 servers tried: a:1, b:1: connection refused"},
+			{"a:1", "connecting for 1s, 2 of 3 servers tried: a:1, b:1: connection refused"},
 		} {
 			if tt.server != "" {
 				trace.ConnectDone(tt.server, 0, errRefused)

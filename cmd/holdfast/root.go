@@ -144,6 +144,7 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 		if flag := invalid.GetFlag(); flag.Value.Type() == "bool" {
 			return usage(hintOfSwitch(flag.Name, invalid.GetValue()), "%s: --%s=%s: --%[2]s takes no value", cmd.Name(), flag.Name, cut(invalid.GetValue(), 100))
 		}
+		text = strings.Replace(text, invalid.Unwrap().Error(), reasonOf(err).Error(), 1)
 		text = strings.Replace(text, strconv.Quote(invalid.GetValue()), strconv.Quote(cut(invalid.GetValue(), 100)), 1)
 	}
 	return usage(hint, "%s: %s", cmd.Name(), text) // report shortens it

@@ -98,7 +98,7 @@ Exit codes:
 			return misplacedFlag(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := g.lockPath(args[0])
+			path, err := g.plainPath(args[0])
 			if err != nil {
 				return err
 			}
@@ -211,8 +211,15 @@ func (w *sharder) failed(err error) error {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f
 	}
-	if errors.Is(err, holdfast.ErrShardCount) {
-		return misconfigured("give the same --count as the other processes. To change the number, stop all of them and remove the node "+w.path, "%s: %w", w.name, err)
+	reason := err
+	for lock, ok := errors.AsType[*holdfast.Error](reason); ok; lock, ok = errors.AsType[*holdfast.Error](reason) {
+		reason = lock.Err
+	}
+	switch {
+	case errors.Is(err, holdfast.ErrShardCount):
+		return misconfigured("give the same --count as the other processes, or stop all of them before the number changes", "%s: %w", w.name, reason)
+	case errors.Is(err, holdfast.ErrKind):
+		return misconfigured("", "%s: %w", w.name, reason) // the error says what to do
 	}
 	return w.target.unreachable(err)
 }

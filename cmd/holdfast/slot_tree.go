@@ -16,7 +16,7 @@ type slotTreeFlags struct{ slot, tree bool }
 
 func (f *slotTreeFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.slot, "slot", false, "with --of N: acquire one of the slots 0 to N-1, the lowest that is free. Nobody else has its number. The command of run has it in HOLDFAST_SLOT, and lock prints slot=N")
-	cmd.Flags().BoolVar(&f.tree, "tree", false, "acquire LOCK together with everything below it: a lock of db excludes db/a, and db/a and db/b go side by side. All users must give --tree. The first word of LOCK is the tree")
+	cmd.Flags().BoolVar(&f.tree, "tree", false, "acquire LOCK together with everything below it: a lock of db excludes db/a, and db/a and db/b go side by side. The first word of LOCK is the tree. All users of that name and of names below it must give --tree; others are refused")
 }
 
 // check refuses flags that do not go together.
@@ -54,8 +54,8 @@ func (f *slotTreeFlags) place(name, path string) (place, string, error) {
 		return place{}, path, nil
 	}
 	first, below, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
-	if strings.HasPrefix(first, "%2F") {
-		return place{}, "", usage("choose another name", "lock name %q: names of queues in a tree begin so", cut(name, 100))
+	if strings.HasPrefix(first, treePart) {
+		return place{}, "", usage("choose another name", "lock name %q: names of queues in a tree begin with %s", cut(name, 100), treePart)
 	}
 	p := place{root: strings.TrimSuffix(path, "/"+below), below: below}
 	if below == "" {

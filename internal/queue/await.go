@@ -275,7 +275,7 @@ func (p *Place) farGone(ctx context.Context, a names.Ahead) (names.Ahead, error)
 	case found.Err != nil:
 		return p.look(ctx)
 	case !watermark:
-		return p.position(ctx, found.Children)
+		return p.position(ctx, found.Children, nil)
 	}
 	p.sawDirectory(found.Stat)
 	if readWatermark(found.Data) >= p.watches.far {

@@ -38,7 +38,7 @@ func (p *Place) arrive(ctx context.Context, patience bool) (err error) {
 // ahead when that arrives (see share).
 func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 	create := zk.CreateOp(p.node(p.Prefix), p.Data, zk.EphemeralSequential, p.Queue.ACL...)
-	ops := append([]zk.Op{create, zk.ChildrenOp(p.Dir)}, p.Queue.Beside...)
+	ops := append(p.Queue.looks([]zk.Op{create, zk.ChildrenOp(p.Dir)}), p.Queue.Beside...)
 	if p.shares() {
 		ops = ops[:1]
 	}
@@ -61,9 +61,10 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 				p.group.ask(p, true)
 				return names.Ahead{}, nil
 			case res[1].Err == nil:
-				a, err := p.position(ctx, res[1].Children)
+				around := res[2 : len(res)-len(p.Queue.Beside)]
+				a, err := p.position(ctx, res[1].Children, around)
 				if err == nil && a.Nobody() {
-					p.seen = res[2:]
+					p.seen = res[2+len(around):]
 				}
 				return a, err
 			}
@@ -79,12 +80,32 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 			case err != nil:
 				return names.Ahead{}, err
 			case p.name != "":
-				return p.position(ctx, listed)
+				return p.position(ctx, listed, nil)
 			}
 		default:
 			return names.Ahead{}, p.Queue.underNode(p.Path(), err)
 		}
 	}
+}
+
+// CreateAround makes our node, which has a name of its own, and reads what is around it in the same flush. The results
+// are for CheckAround.
+func (p *Place) CreateAround(ctx context.Context) (around []zk.Result, _ error) {
+	ops := p.Queue.looks([]zk.Op{zk.CreateOp(p.node(p.Prefix), p.Data, zk.Ephemeral, p.Queue.ACL...)})
+	var res []zk.Result
+	err := Retry(ctx, func() (err error) {
+		p.Sending()
+		if res, err = p.Session.Pipeline(ctx, ops...); res != nil {
+			err = res[0].Err
+		}
+		return err
+	})
+	p.Sent(zk.MayHaveHappened(err))
+	if err != nil {
+		return nil, err
+	}
+	p.Created(p.Prefix, res[0].Stat)
+	return res[1:], nil
 }
 
 // look lists the queue again and returns who is ahead.

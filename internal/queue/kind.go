@@ -25,23 +25,102 @@ const (
 	Slots     Kind = "set of slots"
 	Node      Kind = "NodeLock"
 	Once      Kind = "Once"
+	Tree      Kind = "tree"          // as a whole; each of its queues is a Lock
+	Shards    Kind = "set of shards" // as a whole; the queues of workers and shards are Locks
 )
 
 // in names the kind in a layout, in words.
 func (k Kind) in(label string) string { return fmt.Sprintf("a %s, layout %s", k, label) }
 
+// queues reports whether a lock of this kind has its queue at its own path.
+func (k Kind) queues() bool { return k == Lock || k == Turnstile }
+
 // describe says in words what the lock is.
 func (q *Queue) describe() string {
-	if q.Kind == Node || q.Kind == Once || q.Kind == Slots {
+	switch {
+	case q.Kind == Node, q.Kind == Once, q.Kind == Slots, q.Kind == Shards:
 		return "a " + string(q.Kind)
+	case q.Kind == Tree:
+		return "the tree " + q.Path
+	case q.Kind == Turnstile && q.Grammar.Semaphore.Slots:
+		return "a " + string(Slots)
+	case q.Kind == Turnstile:
+		return Semaphore.in(q.Grammar.Label)
 	}
 	return q.Kind.in(q.Grammar.Label)
 }
 
-// otherKind is the error for a node of another kind of lock, under the name of q.
-func (q *Queue) otherKind(node, theirs string) error {
-	return fmt.Errorf("%w: the node %s is of %s, and this is %s: use one kind of lock and one layout for one name; if nobody uses that node, remove it",
-		ErrKind, node, theirs, q.describe())
+// A Stranger is a node whose name is that of a place in another queue.
+type Stranger struct {
+	Node string // its path
+	Kind string // of its lock, in words; "" if the name is in no known form
+
+	kind  Kind
+	label string // of its layout
+}
+
+func ofLock(node, label string) Stranger { return Stranger{node, Lock.in(label), Lock, label} }
+
+// ofUnknown is for a place of a program's own layout. Nothing else has such a node where a tree or shards are.
+func ofUnknown(node string) Stranger { return Stranger{node, "a lock in an unknown layout", Lock, ""} }
+
+func ofSemaphore(node string, g *names.Grammar) Stranger {
+	if g.Semaphore.Slots {
+		return Stranger{node, "a " + string(Slots), Slots, g.Label}
+	}
+	return Stranger{node, Semaphore.in(g.Label), Semaphore, g.Label}
+}
+
+func ofNode(node string) Stranger   { return Stranger{node, "a " + string(Node), Node, ""} }
+func ofOnce(node string) Stranger   { return Stranger{node, "a " + string(Once), Once, ""} }
+func ofShards(node string) Stranger { return Stranger{node, "a " + string(Shards), Shards, ""} }
+
+// ofTree is for a place in the queue of a tree's root.
+func ofTree(node string) Stranger {
+	root, _, _ := strings.Cut(node, "/"+TreePart)
+	return Stranger{node, "the tree " + root, Tree, ""}
+}
+
+// otherKind is the error for a node of another kind of lock, at the name of q or around it.
+func (q *Queue) otherKind(s Stranger) error {
+	return fmt.Errorf("%w: the node %s is of %s, and this is %s: use one kind of lock and one layout for one name: %s",
+		ErrKind, s.Node, s.Kind, q.describe(), q.remedy(s))
+}
+
+// remedy says what to do about a node of another kind of lock: for a program, and for a command line.
+func (q *Queue) remedy(s Stranger) string {
+	flags := map[Kind]string{Semaphore: "--of", Turnstile: "--of", Slots: "--slot and --of", Node: "--node"}[q.Kind]
+	layout := s.label != "" && s.label != names.Curator.Name
+	give := ""
+	switch {
+	case q.Kind == Tree:
+		give = fmt.Sprintf("give --tree (NewTree) for %s and all names below it", q.Path)
+	case s.kind == Tree:
+		give = fmt.Sprintf("give --tree (NewTree) for %s and all names below it", strings.TrimPrefix(s.Kind, "the tree "))
+	case s.kind == Semaphore && layout:
+		give = "give --of and --layout " + s.label + " (NewSemaphore)"
+	case s.kind == Semaphore:
+		give = "give --of (NewSemaphore)"
+	case s.kind == Slots:
+		give = "give --slot and --of (NewSlots)"
+	case s.kind == Node:
+		give = "give --node (NewNodeLock)"
+	case s.kind == Lock && layout:
+		give = "give --layout " + s.label + " (WithLayout)"
+		if flags != "" {
+			give += ", and leave out " + flags
+		}
+	case s.kind == Lock && flags != "":
+		give = "leave out " + flags + " (NewMutex)"
+	case s.kind == Lock && q.Kind == Lock && s.label != q.Grammar.Label:
+		give = "leave out --layout (WithLayout)"
+	case s.kind == Once:
+		return "choose another name, or remove that node if nobody needs its record"
+	}
+	if give == "" {
+		return "choose another name"
+	}
+	return give + ", or choose another name"
 }
 
 // underNode says what is wrong if a node could not be made because the one above it is ephemeral, as
@@ -50,31 +129,21 @@ func (q *Queue) underNode(path string, err error) error {
 	if !errors.Is(err, zk.ErrNoChildrenForEphemerals) {
 		return err
 	}
-	return fmt.Errorf("%w (%w)", q.otherKind(path[:strings.LastIndexByte(path, '/')], "a "+string(Node)), err)
+	return fmt.Errorf("%w (%w)", q.otherKind(ofNode(path[:strings.LastIndexByte(path, '/')])), err)
 }
 
 // HasNodeLock is the error for a NodeLock that has the path of q.
-func (q *Queue) HasNodeLock() error { return q.otherKind(q.Path, "a "+string(Node)) }
-
-// A Stranger is a node whose name is that of a place in another queue.
-type Stranger struct {
-	Node string // its path
-	Kind string // of its lock, in words; "" if the name is in no known form
-}
+func (q *Queue) HasNodeLock() error { return q.otherKind(ofNode(q.Path)) }
 
 // CheckKind fails with ErrKind if one of the children of q's path is a node of another kind of lock.
 // They must have been listed after our own node was made. Locks of other kinds do the same, so of two
 // that come at one time at least one sees the other.
 //
 // The names tell nearly all of it. Strangers are read before the lock is refused, and so is what
-// semaphores may have left.
+// other kinds may have left.
 func (q *Queue) CheckKind(ctx context.Context, listed []string) error {
-	var ours []*names.Semaphore
-	if q.Kind == Semaphore || q.Kind == Slots {
-		ours = append(ours, &q.Grammar.Semaphore)
-	}
 	for {
-		changed, err := q.checkStrangers(ctx, q.strangers(listed, len(ours) > 0 || q.Kind == Once))
+		changed, err := q.checkStrangers(ctx, q.strangers(listed))
 		if err != nil {
 			return err
 		}
@@ -85,40 +154,62 @@ func (q *Queue) CheckKind(ctx context.Context, listed []string) error {
 			return err
 		}
 	}
-	s, err := semaphoreIn(ctx, q.Client, q.Path, listed, ours...)
-	if err == nil && s.Node == "" && q.Kind != Once {
-		s, err = onceIn(ctx, q.Client, q.Path, listed)
+	var ours []*names.Semaphore
+	if q.Kind == Semaphore || q.Kind == Slots {
+		ours = append(ours, &q.Grammar.Semaphore)
 	}
-	if err == nil && s.Node != "" {
-		err = q.otherKind(s.Node, s.Kind)
+	inside, err := insideOf(ctx, q.Client, q.Path, listed, true, q.Kind, ours...)
+	if len(inside) > 0 {
+		return q.otherKind(inside[0])
 	}
 	return err
 }
 
-// strangers are the nodes of other queues among the children of q's path. To a semaphore, all queues
-// are others.
-func (q *Queue) strangers(listed []string, semaphore bool) (all []Stranger) {
-	for _, name := range listed {
-		theirs := ""
-		if _, queued := q.Grammar.Parse(name); !queued {
-			theirs = belongs(q.Grammar, name)
-		} else if semaphore {
-			theirs = Lock.in(q.Grammar.Label)
+// insideOf looks for locks that keep their places in directories of their own below path, and that are in use.
+// listed are the children of path. It returns a node of each, or with first only of the first that it finds. It
+// leaves out locks of the kind but, and the semaphores of ours.
+func insideOf(ctx context.Context, c *zk.Client, path string, listed []string, first bool, but Kind, ours ...*names.Semaphore) (all []Stranger, _ error) {
+	for _, look := range []struct {
+		kind Kind
+		in   func(context.Context, *zk.Client, string, []string) (Stranger, error)
+	}{
+		{Semaphore, func(ctx context.Context, c *zk.Client, path string, listed []string) (Stranger, error) {
+			return semaphoreIn(ctx, c, path, listed, ours...)
+		}},
+		{Once, onceIn}, {Tree, treeIn}, {Shards, ShardsIn},
+	} {
+		if look.kind == but && len(ours) == 0 || first && len(all) > 0 {
+			continue
 		}
-		if theirs != "" {
-			all = append(all, Stranger{q.Path + "/" + name, theirs})
+		s, err := look.in(ctx, c, path, listed)
+		if err != nil {
+			return nil, err
+		}
+		if s.Node != "" {
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// strangers are the nodes of other queues among the children of q's path. To a lock without a queue there, all
+// queues are others.
+func (q *Queue) strangers(listed []string) (all []Stranger) {
+	for _, name := range listed {
+		node := q.Path + "/" + name
+		_, queued := q.Grammar.Parse(name)
+		label := q.Grammar.Belongs(name)
+		switch {
+		case queued && q.Kind.queues():
+		case queued:
+			all = append(all, ofLock(node, q.Grammar.Label))
+		case label != "":
+			all = append(all, ofLock(node, label))
+		case (q.Kind == Tree || q.Kind == Shards) && names.Numbered(name):
+			all = append(all, ofUnknown(node))
 		}
 	}
 	return all
-}
-
-// belongs names, in words, the lock of a child that is not in g's queue. It returns "" if the name is
-// in no form that this package knows.
-func belongs(g *names.Grammar, name string) string {
-	if label := g.Belongs(name); label != "" {
-		return Lock.in(label)
-	}
-	return ""
 }
 
 // checkStrangers fails with ErrKind if one of the nodes is that of a lock. Such a node is ephemeral, or its
@@ -138,23 +229,65 @@ func (q *Queue) checkStrangers(ctx context.Context, all []Stranger) (changed boo
 			switch {
 			case r.Err != nil:
 				changed = true
-			case r.Stat.EphemeralOwner != 0, names.IsDetached(strings.TrimPrefix(some[i].Node, q.Path+"/")):
-				return false, q.otherKind(some[i].Node, some[i].Kind)
+			case isPlace(strings.TrimPrefix(some[i].Node, q.Path+"/"), r.Stat):
+				return false, q.otherKind(some[i])
 			}
 		}
 	}
 	return changed, nil
 }
 
+// isPlace reports whether a node whose name is in a form of a queue is a place in it. Other persistent nodes may be
+// anything, above all the directories of other locks.
+func isPlace(name string, stat zk.Stat) bool {
+	return stat.EphemeralOwner != 0 || names.IsDetached(name)
+}
+
+// placeIn returns a child of dir that is a place in a queue of any layout, or "".
+func placeIn(ctx context.Context, c pipeliner, dir string) (string, error) {
+	for {
+		var listed []string
+		found, err := pipeline(ctx, c, []zk.Op{zk.ChildrenOp(dir)})
+		if err != nil {
+			return "", err
+		}
+		for _, name := range found[0].Children {
+			if names.Numbered(name) {
+				listed = append(listed, name)
+			}
+		}
+		replaced := false
+		for some := range slices.Chunk(listed, readsInFlight) {
+			var looks []zk.Op
+			for _, name := range some {
+				looks = append(looks, zk.ExistsOp(dir+"/"+name))
+			}
+			if found, err = pipeline(ctx, c, looks); err != nil {
+				return "", err
+			}
+			for i, r := range found {
+				switch {
+				case r.Err != nil: // another node may have taken its place
+					replaced = true
+				case isPlace(some[i], r.Stat):
+					return dir + "/" + some[i], nil
+				}
+			}
+		}
+		if !replaced {
+			return "", nil
+		}
+	}
+}
+
+// semaphores are the grammars of all semaphores and of slots.
+func semaphores() []*names.Grammar { return append(names.Semaphores(), names.Slots) }
+
 // semaphoreIn looks for a semaphore or slots that are in use, other than those given, among the children
 // of path. It returns one of their nodes, or none.
 func semaphoreIn(ctx context.Context, c *zk.Client, path string, listed []string, but ...*names.Semaphore) (Stranger, error) {
-	for _, g := range append(names.Semaphores(), names.Slots) {
+	for _, g := range semaphores() {
 		s := &g.Semaphore
-		kind := Semaphore.in(g.Label)
-		if s.Slots {
-			kind = "a " + string(Slots)
-		}
 		switch {
 		case slices.ContainsFunc(but, func(b *names.Semaphore) bool { return b.Lease == s.Lease }):
 			continue
@@ -176,14 +309,74 @@ func semaphoreIn(ctx context.Context, c *zk.Client, path string, listed []string
 				}
 				for _, name := range in {
 					if _, ok := forms.Parse(name); ok {
-						return Stranger{path + sub + "/" + name, kind}, nil
+						return ofSemaphore(path+sub+"/"+name, g), nil
 					}
 				}
 			}
 		default:
 			name, err := permitIn(ctx, c, path, listed)
 			if name != "" || err != nil {
-				return Stranger{path + "/" + name, kind}, err
+				return ofSemaphore(path+"/"+name, g), err
+			}
+		}
+	}
+	return Stranger{}, nil
+}
+
+// treeIn looks for a tree that is in use and has the path, among the children of the path.
+func treeIn(ctx context.Context, c *zk.Client, path string, listed []string) (Stranger, error) {
+	if !slices.Contains(listed, TreeRoot) {
+		return Stranger{}, nil
+	}
+	node, err := placeIn(ctx, c, path+"/"+TreeRoot)
+	if errors.Is(err, zk.ErrNoAuth) {
+		err = fmt.Errorf("%w: without the right to read that node, holdfast cannot see whether a tree holds %s", err, path)
+	}
+	if node == "" || err != nil {
+		return Stranger{}, err
+	}
+	return ofTree(node), nil
+}
+
+// The directories of shards, below their path.
+const (
+	ShardWorkers = "workers"
+	ShardQueues  = "shards"
+)
+
+// planPrefix begins the data of a node that has the plan of shards.
+const planPrefix = `{"shards":`
+
+// HasPlan reports whether data are the plan of shards.
+func HasPlan(data []byte) bool { return strings.HasPrefix(string(data), planPrefix) }
+
+// ShardsIn looks for shards that are in use and have the path, among the children of the path. Their directories have
+// the names of locks that may be anybody's. The plan tells that they are of shards.
+func ShardsIn(ctx context.Context, c *zk.Client, path string, listed []string) (Stranger, error) {
+	if !slices.Contains(listed, ShardWorkers) && !slices.Contains(listed, ShardQueues) {
+		return Stranger{}, nil
+	}
+	// The workers come first: a worker that leaves keeps its shards for a while.
+	found, err := pipeline(ctx, c, []zk.Op{zk.GetOp(path), zk.ChildrenOp(path + "/" + ShardWorkers), zk.ChildrenOp(path + "/" + ShardQueues)})
+	if err != nil || !HasPlan(found[0].Data) {
+		return Stranger{}, err
+	}
+	dirs := []string{path + "/" + ShardWorkers}
+	for _, shard := range found[2].Children {
+		dirs = append(dirs, path+"/"+ShardQueues+"/"+shard)
+	}
+	for some := range slices.Chunk(dirs, readsInFlight) {
+		var looks []zk.Op
+		for _, dir := range some {
+			looks = append(looks, zk.ChildrenOp(dir))
+		}
+		found, err := pipeline(ctx, c, looks)
+		if err != nil {
+			return Stranger{}, err
+		}
+		for i, r := range found {
+			if in := names.Default.InQueue(r.Children); len(in) > 0 {
+				return ofShards(some[i] + "/" + in[0].Name), nil
 			}
 		}
 	}
@@ -204,12 +397,25 @@ func onceIn(ctx context.Context, c *zk.Client, path string, listed []string) (St
 		if !ok || len(digit) != 1 || !strings.Contains("0123456789abcdef", digit) {
 			continue
 		}
-		keys, err := Children(ctx, c, path+"/"+name)
+		shard := path + "/" + name
+		keys, err := Children(ctx, c, shard)
 		if err != nil {
 			return Stranger{}, err
 		}
-		if len(keys) > 0 {
-			return Stranger{path + "/" + name + "/" + keys[0], "a " + string(Once)}, nil
+		for some := range slices.Chunk(keys, readsInFlight) {
+			var looks []zk.Op
+			for _, key := range some {
+				looks = append(looks, zk.ExistsOp(shard+"/"+key))
+			}
+			found, err := pipeline(ctx, c, looks)
+			if err != nil {
+				return Stranger{}, err
+			}
+			for i, r := range found {
+				if r.Stat.NumChildren > 0 {
+					return ofOnce(shard + "/" + some[i]), nil
+				}
+			}
 		}
 	}
 	return Stranger{}, nil
@@ -224,13 +430,18 @@ func permitIn(ctx context.Context, c *zk.Client, path string, listed []string) (
 	return permits[0], nil
 }
 
+// isBarePermit reports whether a name is in the form of a permit of kazoo's Semaphore.
+func isBarePermit(name string) bool {
+	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
 // BarePermits returns the children that are permits of kazoo's Semaphore, and reads them. The name of a
 // permit is a number and nothing else. Other things may be called so, directories of other locks above
 // all; but permits are ephemeral.
 func BarePermits(ctx context.Context, c *zk.Client, path string, listed []string) (permits []string, results []zk.Result, err error) {
 	var candidates []string
 	for _, name := range listed {
-		if len(name) == 32 && strings.Trim(name, "0123456789abcdef") == "" {
+		if isBarePermit(name) {
 			candidates = append(candidates, name)
 		}
 	}
@@ -263,7 +474,8 @@ func Pending(limit int, first zk.Stat, permits []zk.Stat) int {
 }
 
 // Strangers lists the children of path that look like places, but are not in g's queue: nodes of other
-// kinds of lock and of other layouts, and ephemeral nodes with a number in no known form.
+// kinds of lock and of other layouts, and ephemeral nodes with a number in no known form. It also lists a place of each
+// tree above path.
 func Strangers(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (found []Stranger, err error) {
 	listed, err := Children(ctx, c, path)
 	if err != nil {
@@ -281,11 +493,7 @@ func Strangers(ctx context.Context, c *zk.Client, path string, g *names.Grammar)
 			numbered = append(numbered, name)
 		}
 	}
-	semaphore, err := semaphoreIn(ctx, c, path, listed, &g.Semaphore, &names.Slots.Semaphore)
-	if err != nil {
-		return nil, err
-	}
-	once, err := onceIn(ctx, c, path, listed)
+	inside, err := insideOf(ctx, c, path, listed, false, "", &g.Semaphore, &names.Slots.Semaphore)
 	if err != nil {
 		return nil, err
 	}
@@ -300,12 +508,18 @@ func Strangers(ctx context.Context, c *zk.Client, path string, g *names.Grammar)
 			}
 		}
 	}
-	add(known, results[:len(known)], func(name string) string { return belongs(g, name) })
-	if semaphore.Node != "" {
-		found = append(found, semaphore)
-	}
-	if once.Node != "" {
-		found = append(found, once)
+	add(known, results[:len(known)], func(name string) string { return Lock.in(g.Belongs(name)) })
+	found = append(found, inside...)
+	above := Queue{Client: c, Path: path}
+	above.Surround(path, nil)
+	for _, tree := range above.trees {
+		node, err := placeIn(ctx, c, tree)
+		switch {
+		case err != nil && !errors.Is(err, zk.ErrNoAuth):
+			return nil, err
+		case node != "":
+			found = append(found, ofTree(node))
+		}
 	}
 	add(numbered, results[len(known):], func(string) string { return "" })
 	return found, nil

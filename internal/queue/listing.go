@@ -3,16 +3,22 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
 // position returns who is ahead by a list of the queue. The first list also has to show that no other
-// kind of lock has this name.
-func (p *Place) position(ctx context.Context, listed []string) (names.Ahead, error) {
+// kind of lock has this name or is around it. around are the results of Queue.looks.
+func (p *Place) position(ctx context.Context, listed []string, around []zk.Result) (names.Ahead, error) {
 	p.sawList(len(listed))
 	a, err := p.Queue.Grammar.Ahead(listed, p.name)
+	if err == nil && !a.Nobody() && p.Queue.Grammar.Bare() {
+		if listed, err = p.withoutDirectories(ctx, listed); err == nil {
+			a, err = p.Queue.Grammar.Ahead(listed, p.name)
+		}
+	}
 	if err != nil || p.onlyKind {
 		return a, err
 	}
@@ -21,16 +27,41 @@ func (p *Place) position(ctx context.Context, listed []string) (names.Ahead, err
 			return names.Ahead{}, err
 		}
 	}
+	if err := p.Queue.CheckAround(ctx, p.Session, around); err != nil {
+		return names.Ahead{}, err
+	}
 	p.onlyKind = true
 	return a, nil
 }
 
+// withoutDirectories drops the persistent nodes from a list whose places are named by numbers alone: they are the
+// directories of other locks, and would never go.
+func (p *Place) withoutDirectories(ctx context.Context, listed []string) ([]string, error) {
+	directories := make(map[string]bool)
+	for some := range slices.Chunk(p.Queue.Grammar.InQueue(listed), readsInFlight) {
+		var looks []zk.Op
+		for _, c := range some {
+			looks = append(looks, zk.ExistsOp(p.node(c.Name)))
+		}
+		found, err := pipeline(ctx, p.Session, looks)
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range found {
+			if r.Err == nil && r.Stat.EphemeralOwner == 0 {
+				directories[some[i].Name] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(listed), func(name string) bool { return directories[name] }), nil
+}
+
 func (p *Place) lookAlone(ctx context.Context) (names.Ahead, error) {
-	listed, err := p.siblings(ctx)
+	listed, around, err := p.listAround(ctx, !p.onlyKind)
 	if err != nil {
 		return names.Ahead{}, err
 	}
-	return p.position(ctx, listed)
+	return p.position(ctx, listed, around)
 }
 
 // siblings lists the queue.
@@ -39,8 +70,30 @@ func (p *Place) siblings(ctx context.Context) (listed []string, err error) {
 		listed, _, err = p.Session.Children(ctx, p.Dir)
 		return err
 	})
-	if errors.Is(err, zk.ErrNoNode) {
-		err = ErrGone
+	return listed, unlessGone(err)
+}
+
+// listAround lists the queue, and with looks also reads what is around it.
+func (p *Place) listAround(ctx context.Context, looks bool) (listed []string, around []zk.Result, err error) {
+	if !looks {
+		listed, err = p.siblings(ctx)
+		return listed, nil, err
 	}
-	return listed, err
+	ops := p.Queue.looks([]zk.Op{zk.ChildrenOp(p.Dir)})
+	err = Retry(ctx, func() error {
+		res, err := p.Session.Pipeline(ctx, ops...)
+		if res != nil {
+			listed, around, err = res[0].Children, res[1:], res[0].Err
+		}
+		return err
+	})
+	return listed, around, unlessGone(err)
+}
+
+// unlessGone returns ErrGone for the error of a list if there is no directory, and so no place of ours.
+func unlessGone(err error) error {
+	if errors.Is(err, zk.ErrNoNode) {
+		return ErrGone
+	}
+	return err
 }

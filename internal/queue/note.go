@@ -23,6 +23,8 @@ type Note struct {
 	Value []byte `json:"value,omitempty"`
 	// Token is that of the tenure where it is older than the node: a writer has taken the read side.
 	Token int64 `json:"token,omitempty"`
+	// Of is the limit that a waiter at the turnstile of a semaphore claims, or the number of slots; 0: it claims none.
+	Of int `json:"of,omitempty"`
 	// Since is when the tenure began, in milliseconds of the server's clock. A holder writes it when it
 	// has held the lock for a second.
 	Since int64 `json:"since,omitempty"`
@@ -38,7 +40,7 @@ type Note struct {
 
 // empty reports whether it says nothing.
 func (n Note) empty() bool {
-	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Expires == 0 && n.Within == 0 && !n.Kept && !n.Revoke
+	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Expires == 0 && n.Of == 0 && n.Within == 0 && !n.Kept && !n.Revoke
 }
 
 // Encode returns the data of a node with this note.
@@ -105,7 +107,7 @@ func IsRequest(data []byte) bool { return string(data) == revokeRequest }
 // ValidValue says what is wrong with the data that a program has chosen for a node.
 func ValidValue(data []byte) error {
 	if IsRequest(data) {
-		return fmt.Errorf("%w: the value %s is how a holder is asked to let go: choose another", zk.ErrBadArguments, data)
+		return fmt.Errorf("%w: the value %s is how a holder is asked to release the lock: choose another", zk.ErrBadArguments, data)
 	}
 	return nil
 }

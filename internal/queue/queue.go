@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
@@ -23,6 +24,9 @@ type Queue struct {
 	Grammar *names.Grammar
 	ACL     []zk.ACL
 	Beside  []zk.Op // reads that a place sends with its create; see Place.Seen
+
+	trees []string // the queues of the roots of trees above; see Surround
+	outer *Queue   // the lock that it is a part of, at another path; nil: none
 }
 
 // parentMode is the mode of the nodes above the queue, for the one that has to make them.
@@ -33,10 +37,38 @@ func (q *Queue) parentMode() zk.Mode {
 	return zk.Persistent
 }
 
+// TreeRoot is the name of the queue of a tree's root, below the path of the tree. Every lock of the tree has a
+// place in it while it is held.
+const TreeRoot = TreePart
+
+// TreePart begins the names of the queues of a tree, below the path of the tree.
+const TreePart = "%2F"
+
+// Surround makes places of q look at trees above path. If outer is not nil, q is a part of that lock, and places
+// look for other kinds of lock at the path of outer, too.
+func (q *Queue) Surround(path string, outer *Queue) {
+	q.outer, q.trees = outer, nil
+	cut := strings.LastIndexByte(path, '/')
+	for i := 1; i < len(path); i++ {
+		// A queue of a tree is no stranger to that tree.
+		if path[i] == '/' && !(i == cut && strings.HasPrefix(path[i+1:], TreePart)) {
+			q.trees = append(q.trees, path[:i]+"/"+TreeRoot)
+		}
+	}
+}
+
 // ValidatePath says what is wrong with the path of a lock.
 func ValidatePath(path string) error {
-	if path == "/" {
+	switch parts := strings.Count(path, "/"); {
+	case path == "":
+		return fmt.Errorf("%w: it is empty: the path of a lock is like /locks/nightly", zk.ErrInvalidPath)
+	case path == "/":
 		return fmt.Errorf("%w %q: the root cannot be a lock", zk.ErrInvalidPath, path)
+	case parts > maxParts:
+		return fmt.Errorf("%w %.60q…: it has %d parts, and the path of a lock has at most %d", zk.ErrInvalidPath, path, parts, maxParts)
 	}
 	return zk.ValidatePath(path)
 }
+
+// maxParts bounds the parts of a path: a place looks at a node for each of them.
+const maxParts = 128

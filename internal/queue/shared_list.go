@@ -26,6 +26,7 @@ import (
 // somebody has removed its node by hand.
 type group struct {
 	grammar *names.Grammar // of all of them
+	outer   bool           // all of them are parts of a lock that has another path; see Surround
 
 	mu      sync.Mutex                    // guards the fields below
 	asking  map[*Place]chan<- *sharedList // places that want a list that is not sent yet
@@ -79,7 +80,7 @@ func (p *Place) enroll() {
 
 // shares reports whether p shares its lists.
 func (p *Place) shares() bool {
-	if !p.counts {
+	if !p.counts || p.Queue.Grammar.Bare() { // see withoutDirectories
 		return false
 	}
 	key := groupKey{p.Session, p.Dir}
@@ -90,11 +91,11 @@ func (p *Place) shares() bool {
 		return false
 	}
 	if c.group == nil {
-		c.group = &group{grammar: p.Queue.Grammar}
+		c.group = &group{grammar: p.Queue.Grammar, outer: p.Queue.outer != nil}
 		groups.m[key] = c
 	}
-	if c.group.grammar.Queue != p.Queue.Grammar.Queue {
-		return false // it sees another queue among the same names
+	if c.group.grammar.Queue != p.Queue.Grammar.Queue || c.group.outer != (p.Queue.outer != nil) {
+		return false // it sees another queue among the same names, or has to look elsewhere
 	}
 	p.group = c.group
 	return true
@@ -151,7 +152,10 @@ func (p *Place) read(ctx context.Context, l *sharedList) (err error) {
 	case errors.Is(err, ErrGone):
 		p.ahead, err = p.lookAlone(ctx)
 	case err == nil && !p.onlyKind:
-		p.onlyKind, err = l.kind == nil, l.kind
+		if err = l.kind; err == nil && !l.looked {
+			err = p.Queue.CheckAround(ctx, p.Session, nil)
+		}
+		p.onlyKind = err == nil
 	}
 	return err
 }
@@ -199,19 +203,26 @@ func (g *group) send() {
 		return
 	}
 	g.covered, g.asking, g.urgent = g.asking, nil, 0
+	looks := false
+	var through *Place
 	for p := range g.covered {
-		go g.list(p)
-		break
+		looks, through = looks || !p.onlyKind, p
 	}
+	go g.list(through, looks)
 }
 
-// list gets a list for all places that are covered, through one of them. It ends when the list is there
-// or the session is over, whatever has stopped waiting meanwhile.
-func (g *group) list(through *Place) {
-	listed, err := through.siblings(through.Session.Context())
-	l := &sharedList{List: g.grammar.NewList(listed), length: len(listed), err: err}
+// list gets a list for all places that are covered, through one of them. looks: one of them does not know yet what
+// is around the queue. list ends when the list is there or the session is over, whatever has stopped waiting
+// meanwhile.
+func (g *group) list(through *Place, looks bool) {
+	ctx, q := through.Session.Context(), through.Queue
+	listed, around, err := through.listAround(ctx, looks)
+	l := &sharedList{List: g.grammar.NewList(listed), length: len(listed), err: err, looked: looks}
 	if l.Others > 0 { // looked into once, for all of them
-		l.kind = through.Queue.CheckKind(through.Session.Context(), listed)
+		l.kind = q.CheckKind(ctx, listed)
+	}
+	if looks && l.err == nil && l.kind == nil {
+		l.kind = q.CheckAround(ctx, through.Session, around)
 	}
 
 	g.mu.Lock()
@@ -252,4 +263,5 @@ type sharedList struct {
 	length int
 	err    error
 	kind   error // the name is that of another kind of lock, too
+	looked bool  // kind includes what is around the queue
 }

@@ -98,6 +98,12 @@ func (g *Grammar) describe() string {
 	return label
 }
 
+// Bare reports whether the names of the places are numbers and nothing else. Directories of other locks may have such
+// names, too.
+func (g *Grammar) Bare() bool {
+	return slices.Contains(g.exclusive, "") || slices.Contains(g.shared, "")
+}
+
 // named reports whether the queue is one of several in a directory, and its name.
 func (g *Grammar) named() (name string, ok bool) {
 	if len(g.exclusive) != 1 || len(g.shared) > 0 || strings.Contains(string(g.exclusive[0]), "*") {

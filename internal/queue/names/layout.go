@@ -69,8 +69,8 @@ var Known = []Layout{Curator, LeaderLatch, Kazoo, GoZookeeper, WriteLock, HostRW
 func Named(name string) Layout {
 	l := Layout{Name: "named:" + name, Mutex: name + namedSeparator, Exclusive: []string{name + namedSeparator}}
 	if name == "" || strings.Contains(name+"_", namedSeparator) || strings.ContainsAny(name, "/*{}") {
-		l.Invalid = fmt.Errorf("%w %q: the name of a lock in a directory of several must not be empty nor contain %q, /, *, { or }",
-			ErrLayout, name, namedSeparator)
+		l.Invalid = fmt.Errorf("%w %q: the NAME of named:NAME must not be empty nor contain %q, /, *, { or }",
+			ErrLayout, l.Name, namedSeparator)
 	}
 	return l
 }
@@ -81,6 +81,9 @@ const namedSeparator = "_lock_"
 // says what is wrong with the template.
 func Pattern(name, pattern string) (Layout, error) {
 	l := Layout{Name: name, Mutex: pattern, Exclusive: []string{string(Template(pattern).form())}}
+	if pattern == "" {
+		l.Mutex = string(bare)
+	}
 	return l, translate(l).checkPattern()
 }
 
@@ -191,6 +194,9 @@ func (g *Grammar) StepsDown(form string) bool {
 // user has written it.
 func (g *Grammar) checkPattern() error {
 	pattern, rest := string(g.Mutex), string(g.Mutex)
+	if g.Mutex == bare {
+		rest = ""
+	}
 	for _, brace := range []string{"{uuid}", "{hex}", "{session}", "{host}"} {
 		rest = strings.ReplaceAll(rest, brace, "")
 	}
@@ -199,8 +205,12 @@ func (g *Grammar) checkPattern() error {
 		return errors.New("braces are for {uuid}, {hex}, {session} and {host}, nothing else")
 	case strings.ContainsAny(rest, "/*"):
 		return errors.New("the name of a node contains no /, and a pattern no *: write braces, as in lock-{uuid}-")
-	case form == "*" || form == "":
+	case form == "*":
 		return errors.New("it fits every node, so those of other locks cannot be told apart: begin or end it with some text, as in lock-{uuid}-")
+	case pattern == Article.Mutex:
+		return fmt.Errorf("the session's id stands directly before the number: give --layout %s if the other programs have exactly these names", Article.Name)
+	case g.Mutex.runsOn():
+		return g.Mutex.errRunsOn()
 	}
 	sample := g.Mutex.Attempt(0).Prefix + firstNumber
 	for _, k := range known {

@@ -100,6 +100,14 @@ func TestLayoutThatCannotWorkIsRefused(t *testing.T) {
 	if _, err := Compile(own).Attempt(Mutex, 1); err != nil {
 		t.Errorf("a program's own layout: %v", err)
 	}
+	article := Article
+	article.Name = "ours"
+	if a, err := Compile(article).Attempt(Mutex, 72); err != nil || a.Prefix != "lock-72" {
+		t.Errorf("a copy of Article: %q, %v; its peers have literally these names", a.Prefix, err)
+	}
+	if a, err := Compile(Layout{Name: "number", Mutex: "{}", Exclusive: []string{""}}).Attempt(Mutex, 72); err != nil || a.Prefix != "" || a.Unique {
+		t.Errorf("a number alone: %+v, %v", a, err)
+	}
 	deaf := own
 	deaf.Exclusive = []string{"work.*."}
 	for _, tt := range []struct {
@@ -115,6 +123,14 @@ func TestLayoutThatCannotWorkIsRefused(t *testing.T) {
 		{Named("a/b"), Mutex},
 		{Named("{uuid}"), Mutex},
 		{Layout{}, Mutex},
+		// The text of a placeholder runs on into the number.
+		{Layout{Name: "own", Mutex: "ex{hex}", Exclusive: []string{"ex*"}}, Mutex},
+		{Layout{Name: "own", Mutex: "ex{uuid}", Exclusive: []string{"ex*"}}, Mutex},
+		{Layout{Name: "own", Mutex: "ex{hex}0", Exclusive: []string{"ex*0"}}, Mutex},
+		{Layout{Name: "own", Mutex: "job-{session}", Exclusive: []string{"job-*"}}, Mutex},
+		{Layout{Name: "own", Mutex: "job-{host}", Exclusive: []string{"job-*"}}, Mutex},
+		{Layout{Name: "own", Mutex: "lock-{session}", Exclusive: []string{"lock-*", "job-*"}}, Mutex},
+		{Layout{Name: "own", Mutex: "w.{uuid}.", Write: "w.{uuid}.", Read: "r.{uuid}", Exclusive: []string{"w.*."}, Shared: []string{"r.*"}}, Mutex},
 	} {
 		if a, err := Compile(tt.layout).Attempt(tt.side, 1); !errors.Is(err, ErrLayout) {
 			t.Errorf("%s: got %q, %v; want ErrLayout", tt.layout.Name, a.Prefix, err)
@@ -131,7 +147,7 @@ func TestPatternsAreToldApartByTheirText(t *testing.T) {
 		}
 		return Compile(l).Queue
 	}
-	if queue("lock-{session}-") != Compile(SessionID).Queue || queue("lock-{session}") != Compile(Article).Queue {
+	if queue("lock-{session}-") != Compile(SessionID).Queue {
 		t.Error("the pattern of a known layout makes another lock")
 	}
 	if queue("job-{uuid}.") != queue("job-{host}{session}.") {
