@@ -69,7 +69,7 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{shards(2, holdfast.WithWeight(-1)), "WithWeight(-1): want 0 to 1048576"},
 			{shards(2, holdfast.WithSettle(-1)), "none of the times can be negative"},
 			{shards(2, holdfast.WithLayout(holdfast.LayoutKazoo)), "leave WithLayout out"},
-			{shards(2, holdfast.AtMostOnce()), "holdfast: run shards " + path + ": join " + path + "/workers: bad arguments"},
+			{shards(2, holdfast.AtMostOnce()), "holdfast: run shards " + path + ": bad arguments: AtMostOnce"},
 		} {
 			if tt.err == nil || !strings.Contains(tt.err.Error(), tt.says) {
 				t.Errorf("%v; want %q in it", tt.err, tt.says)
