@@ -398,6 +398,7 @@ func TestTheLockOfTheWrappedDriver(t *testing.T) {
 			if took := time.Since(begun); took >= migrate.DefaultLockTimeout {
 				t.Errorf("Lock took %v", took)
 			}
+			synctest.Wait() // the release is in the background
 			h, err := mutex(srv.Client()).TryLock(context.Background())
 			if err != nil {
 				t.Fatalf("a Lock that failed keeps the lock in ZooKeeper: %v", err)
