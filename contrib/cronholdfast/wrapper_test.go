@@ -445,7 +445,7 @@ func TestMissedFiresDoNotRunAtOnce(t *testing.T) {
 					inside.Add(-1)
 				}))
 			}
-			for range 10 {
+			for range 3 {
 				time.Sleep(2 * time.Minute)
 				resume := w.srv.Stall()
 				time.Sleep(29 * time.Second)
