@@ -90,15 +90,16 @@ func (m *migration) kill(ended <-chan error) {
 
 // The page about migrations says that a statement goes on after its command was killed, and what helps.
 func TestStatementOutlivesItsCommand(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
-	defer cancel()
 	need(t, peers.NeedCommand("psql", "postgresql"))
+	bin := holdfastBin(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*stepTime)
+	defer cancel()
 	p, err := peers.StartPostgreSQL(ctx)
 	closing(t, p, err)
 	db, err := sql.Open("postgres", p.URL())
 	must(t, err)
 	t.Cleanup(func() { db.Close() })
-	h, err := peers.StartHoldfast(ctx, holdfastBin(t), t.TempDir())
+	h, err := peers.StartHoldfast(ctx, bin, t.TempDir())
 	closing(t, h, err)
 	server := "zk://" + h.Addr()
 
