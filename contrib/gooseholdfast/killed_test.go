@@ -29,7 +29,7 @@ var slow = fstest.MapFS{"00001_slow.sql": {Data: []byte("-- +goose NO TRANSACTIO
 func TestMain(m *testing.M) {
 	if server := os.Getenv("MIGRATE_SERVER"); server != "" {
 		ctx := context.Background()
-		c, err := zk.Dial(ctx, quick(server))
+		c, err := zk.Dial(ctx, client(server, time.Second)) // its lock soon passes on
 		check(err)
 		db, err := sql.Open(os.Getenv("MIGRATE_DRIVER"), os.Getenv("MIGRATE_DSN"))
 		check(err)
@@ -40,9 +40,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// quick is the configuration for a server of short ticks.
-func quick(server string) zk.Config {
-	return zk.Config{Servers: []string{server}, SessionTimeout: time.Second, TickTime: 100 * time.Millisecond}
+// client is the configuration for a server of short ticks.
+func client(server string, timeout time.Duration) zk.Config {
+	return zk.Config{Servers: []string{server}, SessionTimeout: timeout, TickTime: 100 * time.Millisecond}
 }
 
 func check(err error) {
@@ -76,7 +76,7 @@ func TestNobodyMigratesBesideTheStatementOfAKilledProgram(t *testing.T) {
 			defer gate.Rollback()
 			exec1(t, gate, `UPDATE gate SET passed = 0`)
 
-			srv, err := zkserver.Open(zkserver.Config{TickTime: 100 * time.Millisecond})
+			srv, err := zkserver.Open(zkserver.Config{TickTime: 100 * time.Millisecond, MaxSessionTimeout: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestNobodyMigratesBesideTheStatementOfAKilledProgram(t *testing.T) {
 				t.Fatal("the statement ended with its program: the test tests nothing")
 			}
 
-			c, err := zk.Dial(ctx, quick(server))
+			c, err := zk.Dial(ctx, client(server, 20*time.Second))
 			if err != nil {
 				t.Fatal(err)
 			}

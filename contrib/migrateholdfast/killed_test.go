@@ -32,7 +32,7 @@ var slow = fstest.MapFS{"1_slow.up.sql": {Data: []byte("UPDATE gate SET passed =
 func TestMain(m *testing.M) {
 	if server := os.Getenv("MIGRATE_SERVER"); server != "" {
 		ctx := context.Background()
-		c, err := zk.Dial(ctx, quick(server))
+		c, err := zk.Dial(ctx, client(server, time.Second)) // its lock soon passes on
 		check(err)
 		m, err := program(ctx, c, os.Getenv("MIGRATE_DSN"))
 		check(err)
@@ -42,9 +42,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// quick is the configuration for a server of short ticks.
-func quick(server string) zk.Config {
-	return zk.Config{Servers: []string{server}, SessionTimeout: time.Second, TickTime: 100 * time.Millisecond}
+// client is the configuration for a server of short ticks.
+func client(server string, timeout time.Duration) zk.Config {
+	return zk.Config{Servers: []string{server}, SessionTimeout: timeout, TickTime: 100 * time.Millisecond}
 }
 
 func check(err error) {
@@ -97,7 +97,7 @@ func TestNobodyMigratesBesideTheStatementOfAKilledProgram(t *testing.T) {
 		return n
 	}
 
-	srv, err := zkserver.Open(zkserver.Config{TickTime: 100 * time.Millisecond})
+	srv, err := zkserver.Open(zkserver.Config{TickTime: 100 * time.Millisecond, MaxSessionTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestNobodyMigratesBesideTheStatementOfAKilledProgram(t *testing.T) {
 	go srv.Serve(l)
 	server := "unix://" + socket
 
-	c, err := zk.Dial(ctx, quick(server))
+	c, err := zk.Dial(ctx, client(server, 20*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
