@@ -98,8 +98,8 @@ func (d Dialect) unknown() error {
 
 // Check fails with ErrStale if the resource has seen a larger token than this one; then roll
 // back. Otherwise it stores the token. It must be the first statement of the transaction that
-// changes the resource. It blocks other transactions that check the resource until this one is over,
-// and data read before it may be out of date.
+// changes the resource. It blocks other transactions that check the resource until the database has ended this one, also if
+// its client was killed. Data read before it may be out of date.
 //
 // The name of the resource is any text (see [MySQL] for its length); the lock's path is a good
 // choice. Errors of the database come wrapped, also that of a missing table (see CreateTable).

@@ -40,6 +40,24 @@ func Example() {
 
 func migrateShop(context.Context) {}
 
+// With the lock of the database as well, in the session that migrates. It needs a database, so it is not run here.
+func Example_lockOfTheDatabase() {
+	migrate := func(ctx context.Context, drv schema.Locker, locker *atlasholdfast.Locker) error {
+		// drv is from postgres.Open or mysql.Open of Atlas, called with one *sql.Conn.
+		unlock, err := locker.Lock(ctx, "shop", 10*time.Second)
+		if err != nil {
+			return err
+		}
+		unlockDB, err := drv.Lock(ctx, "shop", time.Minute)
+		if err != nil {
+			return errors.Join(err, unlock())
+		}
+		migrateShop(ctx)
+		return errors.Join(unlockDB(), unlock())
+	}
+	_ = migrate
+}
+
 // The README shows lines of the example.
 func TestTheReadmeShowsTheExample(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
@@ -55,8 +73,11 @@ func TestTheReadmeShowsTheExample(t *testing.T) {
 		t.Error("the README shows no Go")
 	}
 	for _, b := range blocks {
-		if code, _, _ := strings.Cut(b, "```"); !strings.Contains(string(source), code) {
+		if code, _, _ := strings.Cut(b, "```"); !strings.Contains(squeeze(string(source)), squeeze(code)) {
 			t.Errorf("example_test.go does not have these lines:\n%s", code)
 		}
 	}
 }
+
+// squeeze takes indentation for no difference.
+func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -8,15 +8,14 @@
 //		}
 //	}
 //
-// Build Caddy with it, or import it for its effect in a program that embeds Caddy. Each Storage owns a client of
-// ZooKeeper, whose goroutines end with Cleanup.
+// Build Caddy with it, or import it for its effect in a program that embeds Caddy. Storages with the same settings share a
+// client of ZooKeeper, so a reload keeps it, with its locks. Its goroutines end with the Cleanup of the last one.
 package caddyholdfast
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -26,7 +25,6 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"holdfast/contrib/certmagicholdfast"
-	"holdfast/zk"
 )
 
 func init() { caddy.RegisterModule(new(Storage)) }
@@ -50,7 +48,7 @@ type Storage struct {
 	// ConnectTimeout limits the wait for the first connection, 10 s by default.
 	ConnectTimeout caddy.Duration `json:"connect_timeout,omitempty"`
 
-	client  *zk.Client
+	use     *use // nil: before Provision
 	storage *certmagicholdfast.Storage
 }
 
@@ -107,7 +105,8 @@ func (s *Storage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// Provision connects to the ensemble. It fails if no server answers within the connect timeout.
+// Provision connects to the ensemble, unless another Storage with the same settings is connected. It fails if no server answers within
+// the connect timeout. It warns if everybody can read the private keys.
 func (s *Storage) Provision(ctx caddy.Context) error {
 	repl := caddy.NewReplacer()
 	if s.Server = repl.ReplaceAll(s.Server, ""); s.Server == "" {
@@ -116,21 +115,14 @@ func (s *Storage) Provision(ctx caddy.Context) error {
 	if s.Path = repl.ReplaceAll(s.Path, ""); s.Path == "" {
 		s.Path = "/caddy"
 	}
-	cfg, err := zk.ParseURL(s.Server)
-	if err != nil {
-		return fmt.Errorf("holdfast storage: %w", err)
-	}
-	cfg.CreateChroot = true
-	cfg.Logger = ctx.Slogger()
-	var acl []zk.ACL
+	key := use{server: s.Server, path: s.Path, user: s.User}
 	switch {
 	case s.User != "" && s.PasswordFile != "":
 		password, err := os.ReadFile(s.PasswordFile)
 		if err != nil {
 			return fmt.Errorf("holdfast storage: %w", err)
 		}
-		cfg.Auth = []zk.Auth{zk.DigestAuth(s.User, strings.TrimRight(string(password), "\r\n"))}
-		acl = []zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}
+		key.password = strings.TrimRight(string(password), "\r\n")
 	case s.User != "" || s.PasswordFile != "":
 		return errors.New("holdfast storage: user and password_file need each other")
 	}
@@ -139,24 +131,34 @@ func (s *Storage) Provision(ctx caddy.Context) error {
 	}
 	dial, cancel := context.WithTimeout(ctx, time.Duration(s.ConnectTimeout))
 	defer cancel()
-	if s.client, err = zk.Dial(dial, cfg); err != nil {
-		return fmt.Errorf("holdfast storage: %w", err)
+	for {
+		v, shared, err := connections.LoadOrNew(key, func() (caddy.Destructor, error) { return connect(dial, key) })
+		if err != nil {
+			return fmt.Errorf("holdfast storage: %w", err)
+		}
+		c := v.(*connection)
+		if shared && c.ended() {
+			// A server has refused its user, for good. The configurations that use it keep it.
+			if _, err := connections.Delete(key); err != nil {
+				return fmt.Errorf("holdfast storage: %w", err)
+			}
+			key.generation++
+			continue
+		}
+		s.use, s.storage = &key, c.storage
+		return nil
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		ctx.Slogger().Warn("the locks have no owner", slog.Any("error", err))
-	}
-	s.storage, err = certmagicholdfast.New(certmagicholdfast.Config{Client: s.client, Path: s.Path, ACL: acl, Owner: host, Logger: ctx.Slogger()})
-	return err // Caddy calls Cleanup
 }
 
 // CertMagicStorage returns the storage. It is for Caddy, after Provision.
 func (s *Storage) CertMagicStorage() (certmagic.Storage, error) { return s.storage, nil }
 
-// Cleanup closes the client. Its locks end.
+// Cleanup closes the client, unless another Storage uses it. Its locks end.
 func (s *Storage) Cleanup() error {
-	if s.client == nil {
+	if s.use == nil {
 		return nil
 	}
-	return s.client.Close()
+	_, err := connections.Delete(*s.use)
+	s.use = nil
+	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,8 +15,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	_ "github.com/caddyserver/caddy/v2/modules/logging" // the log file
+	"github.com/caddyserver/certmagic"
 
 	"holdfast/contrib/caddyholdfast"
+	"holdfast/contrib/certmagicholdfast"
 	"holdfast/zk"
 	"holdfast/zkserver"
 )
@@ -118,7 +123,7 @@ func TestCaddyLoadsTheStorage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, cleanUpSecond, err := load(t, text)
+	second, cleanUpSecond, err := load(t, strings.Replace(text, "/app\n", "/app?timeout=14s\n", 1)) // it connects, as another server does
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,6 +172,226 @@ func TestStoragesThatCannotWork(t *testing.T) {
 		_, _, err := load(t, "{\nstorage holdfast {\n"+tc.lines+"\n}\n}\n")
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s\n%v, want %s", tc.lines, err, tc.want)
+		}
+	}
+}
+
+// A running is Caddy with a storage, in this process.
+type running struct {
+	t        *testing.T
+	settings map[string]any // of the storage
+	log      string         // its file
+	loads    int
+}
+
+func newRunning(t *testing.T, settings map[string]any) *running {
+	r := &running{t: t, settings: settings, log: filepath.Join(t.TempDir(), "log")}
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// load loads a configuration that differs from the last one, and returns its storage.
+func (r *running) load() (certmagic.Storage, error) {
+	r.t.Helper()
+	r.loads++
+	storage := map[string]any{"module": "holdfast"}
+	for k, v := range r.settings {
+		storage[k] = v
+	}
+	writer := func(name string) any {
+		return map[string]any{"writer": map[string]any{"output": "file", "filename": name}}
+	}
+	config, err := json.Marshal(map[string]any{
+		"admin": map[string]any{"disabled": true, "config": map[string]any{"persist": false}}, "storage": storage,
+		"logging": map[string]any{"logs": map[string]any{"default": writer(r.log), "another": writer(fmt.Sprint(r.log, r.loads))}},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := caddy.Load(config, true); err != nil {
+		return nil, err
+	}
+	return caddy.ActiveContext().Storage(), nil
+}
+
+func (r *running) logged() string {
+	r.t.Helper()
+	text, err := os.ReadFile(r.log)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
+}
+
+const (
+	certLock = "issue_cert_example.com"
+	certKey  = "certificates/ca/example.com/example.com.key"
+)
+
+// A reload does not end an order that is under way, and logs no loss.
+func TestReloadKeepsAnOrder(t *testing.T) {
+	ctx := context.Background()
+	address := serve(t)
+	other, err := zk.Dial(ctx, zk.Config{Servers: []string{address}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	stranger, err := certmagicholdfast.New(certmagicholdfast.Config{Client: other, Path: "/caddy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRunning(t, map[string]any{"server": "zk://" + address})
+	s, err := r.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Lock(ctx, certLock); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		next, err := r.load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := stranger.TryLock(ctx, certLock); ok || err != nil {
+			t.Fatalf("another server gets the lock of the order: %v, %v", ok, err)
+		}
+		if ok, err := next.(certmagic.TryLocker).TryLock(ctx, certLock); ok || err != nil {
+			t.Fatalf("the new configuration gets the lock of the order: %v, %v", ok, err)
+		}
+	}
+	if err := s.Store(ctx, certKey, []byte("private")); err != nil {
+		t.Errorf("the order cannot store: %v", err)
+	}
+	if err := s.Unlock(ctx, certLock); err != nil {
+		t.Errorf("Unlock: %v", err)
+	}
+	if log := r.logged(); strings.Contains(log, "lost") || !strings.Contains(log, "private keys") {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+// A reload with other settings connects anew. The locks of the old connection end, which is no loss.
+func TestReloadWithOtherSettings(t *testing.T) {
+	ctx := context.Background()
+	r := newRunning(t, map[string]any{"server": "zk://" + serve(t)})
+	s, err := r.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Lock(ctx, certLock); err != nil {
+		t.Fatal(err)
+	}
+	r.settings["path"] = "/other"
+	next, err := r.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Store(ctx, certKey, []byte("late")); !errors.Is(err, zk.ErrClosed) {
+		t.Errorf("Store of the old configuration: %v, want ErrClosed", err)
+	}
+	if _, err := next.Load(ctx, certKey); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Load: %v, want ErrNotExist", err)
+	}
+	r.settings["path"] = "/caddy"
+	again, err := r.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Lock(ctx, certLock); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Unlock(ctx, certLock); err != nil {
+		t.Fatal(err)
+	}
+	if log := r.logged(); strings.Contains(log, "lost") {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+// Without a server, a reload with the same settings succeeds, and one with others fails and changes nothing.
+func TestReloadWithoutAServer(t *testing.T) {
+	ctx := context.Background()
+	srv, err := zkserver.Open(zkserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go srv.Serve(l)
+	r := newRunning(t, map[string]any{"server": "zk://" + l.Addr().String(), "connect_timeout": "500ms"})
+	s, err := r.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Store(ctx, certKey, []byte("private")); err != nil {
+		t.Fatal(err)
+	}
+	srv.Close()
+	if s, err = r.load(); err != nil {
+		t.Errorf("reload with the same settings: %v", err)
+	}
+	r.settings["path"] = "/other"
+	if _, err := r.load(); err == nil || !strings.Contains(err.Error(), "holdfast storage") {
+		t.Errorf("reload with other settings: %v", err)
+	}
+	if got := caddy.ActiveContext().Storage(); got != s {
+		t.Error("the reload that failed has changed the storage")
+	}
+	delete(r.settings, "path")
+	if _, err := r.load(); err != nil {
+		t.Errorf("reload with the first settings: %v", err)
+	}
+}
+
+// A client that a server has refused has given up for good. A reload does not take it.
+func TestReloadAfterARefusal(t *testing.T) {
+	users := func(password string) zkserver.Config {
+		return zkserver.Config{Users: map[string]string{"certs": password}, RequireAuth: []string{"digest"}}
+	}
+	srv, err := zkserver.Open(users("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go srv.Serve(l)
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRunning(t, map[string]any{"server": "zk://" + l.Addr().String(), "user": "certs", "password_file": password})
+	s, err := r.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.SetUsers(t.Context(), users("another")); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := s.Load(t.Context(), certKey); errors.Is(err, zk.ErrAuthFailed) {
+			break
+		}
+	}
+	if err := srv.SetUsers(t.Context(), users("secret")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if s, err = r.load(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Store(t.Context(), certKey, []byte("private")); err != nil {
+			t.Errorf("Store after the reload: %v", err)
 		}
 	}
 }

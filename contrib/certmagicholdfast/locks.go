@@ -169,12 +169,12 @@ func (l *locks) begin(name string, e *held, h *holdfast.Hold, err error) error {
 	return nil
 }
 
-// watch makes h the Hold of e, and logs its loss. l.mu must be held.
+// watch makes h the Hold of e, and logs its loss. A program that closes its client means to end its locks. l.mu must be held.
 func (l *locks) watch(name string, e *held, h *holdfast.Hold) {
 	begun := time.Now()
 	e.hold = h
 	context.AfterFunc(h.Context(), func() { // it ends with the Hold
-		if err := context.Cause(h.Context()); errors.Is(err, holdfast.ErrLost) {
+		if err := context.Cause(h.Context()); errors.Is(err, holdfast.ErrLost) && !errors.Is(err, zk.ErrClosed) {
 			l.cfg.Logger.Error("a lock of certmagic is lost", "lock", name, "node", h.Path(), "held", time.Since(begun), "error", err)
 		}
 	})

@@ -31,14 +31,15 @@ type Config struct {
 	Client *zk.Client
 	Path   string // of a node that belongs to this storage; all programs that share the storage need the same
 
-	// ACL is the access control list of all nodes. By default everybody may do everything. A Storage
-	// contains private keys, so set it. WithLocks stores no keys.
+	// ACL is the access control list of new nodes. By default everybody may do everything. A Storage
+	// contains private keys, so set it; New warns if everybody may read them. WithLocks stores no keys.
 	ACL []zk.ACL
 
 	// Owner names this program for those who list the locks. The default is no name.
 	Owner string
 
-	// Logger gets an error as soon as a lock is lost. Nil logs nothing.
+	// Logger gets the warning of New, and an error as soon as a lock is lost, unless the program has closed the client. Nil
+	// logs only the warning, with slog.Default.
 	Logger *slog.Logger
 }
 
@@ -64,13 +65,26 @@ var _ interface {
 } = (*Storage)(nil)
 
 // New makes a Storage. It sends nothing. The error is zk.ErrInvalidPath if the path is wrong, or is the root, and
-// zk.ErrBadArguments without a client.
+// zk.ErrBadArguments without a client. It logs a warning if everybody may read the private keys that it will store.
 func New(cfg Config) (*Storage, error) {
 	l, err := newLocks(cfg)
 	if err != nil {
 		return nil, err
 	}
+	if open(cfg.ACL) {
+		log := cfg.Logger
+		if log == nil {
+			log = slog.Default()
+		}
+		log.Warn("everybody who can connect to ZooKeeper can read the private keys of this storage: give it an ACL (in Caddy: user and password_file)", "path", cfg.Path)
+	}
 	return &Storage{locks: l, cfg: cfg}, nil
+}
+
+// open reports whether everybody may read nodes with this ACL.
+func open(acl []zk.ACL) bool {
+	anyone := func(a zk.ACL) bool { return a.Scheme == "world" && a.Perms&zk.PermRead != 0 }
+	return len(acl) == 0 || slices.ContainsFunc(acl, anyone)
 }
 
 // pause is the time between two attempts of a request.

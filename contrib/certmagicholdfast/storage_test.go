@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -583,6 +584,66 @@ func TestConfigsThatAreWrong(t *testing.T) {
 			t.Errorf("New with %q: %v, want %v", tc.cfg.Path, err, tc.want)
 		}
 	}
+}
+
+// A storage of private keys that everybody may read is a warning at the start.
+func TestOpenPrivateKeysAreAWarning(t *testing.T) {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	auth := zk.ACL{Perms: zk.PermAll, Scheme: "auth"}
+	for name, tc := range map[string]struct {
+		acl   []zk.ACL
+		warns bool
+	}{
+		"none":                {nil, true},
+		"a user":              {[]zk.ACL{auth}, false},
+		"the world":           {[]zk.ACL{auth, {Perms: zk.PermRead, Scheme: "world", ID: "anyone"}}, true},
+		"the world may write": {[]zk.ACL{auth, {Perms: zk.PermCreate, Scheme: "world", ID: "anyone"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			cfg := certmagicholdfast.Config{Client: srv.Client(), Path: "/certmagic", ACL: tc.acl, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			if _, err := certmagicholdfast.New(cfg); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "private keys"); got != tc.warns {
+				t.Errorf("warns: %v, want %v:\n%s", got, tc.warns, log.String())
+			}
+			log.Reset()
+			if _, err := certmagicholdfast.WithLocks(&certmagic.FileStorage{Path: t.TempDir()}, cfg); err != nil || log.Len() > 0 {
+				t.Errorf("WithLocks, which stores no keys: %v, %s", err, log.String())
+			}
+		})
+	}
+}
+
+// A program that closes its client has lost no lock.
+func TestCloseOfTheClientIsNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		var log bytes.Buffer
+		c, err := zk.Dial(t.Context(), srv.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := certmagicholdfast.New(certmagicholdfast.Config{Client: c, Path: "/certmagic", ACL: []zk.ACL{{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}},
+			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Lock(t.Context(), "issue_cert_example.com"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if log.Len() > 0 {
+			t.Errorf("log:\n%s", log.String())
+		}
+	})
 }
 
 // All nodes have the access control list of the Config: those of values, of directories, and of locks.

@@ -29,9 +29,17 @@ const (
 // A world is a server in virtual time.
 type world struct {
 	*testing.T
-	srv *zktest.Server
-	mu  sync.Mutex // guards log
-	log bytes.Buffer
+	srv  *zktest.Server
+	spec string     // of the schedule; "": each minute
+	mu   sync.Mutex // guards log
+	log  bytes.Buffer
+}
+
+func (w *world) schedule() string {
+	if w.spec == "" {
+		return "* * * * *"
+	}
+	return w.spec
 }
 
 func (w *world) Write(p []byte) (int, error) {
@@ -83,7 +91,7 @@ func (f contextJob) Run()                               { panic("called without 
 func (f contextJob) RunWithContext(ctx context.Context) { f(ctx) }
 
 func startRobfig(w *world, path, name string, ahead time.Duration, job func(context.Context), opts ...Option) func() {
-	schedule, err := cron.ParseStandard("* * * * *")
+	schedule, err := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(w.schedule())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -98,7 +106,7 @@ func startRobfig(w *world, path, name string, ahead time.Duration, job func(cont
 }
 
 func startNetresearch(w *world, path, name string, ahead time.Duration, job func(context.Context), opts ...Option) func() {
-	schedule, err := netcron.ParseStandard("* * * * *")
+	schedule, err := netcron.MustNewParser(netcron.SecondOptional | netcron.Minute | netcron.Hour | netcron.Dom | netcron.Month | netcron.Dow).Parse(w.schedule())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -419,4 +427,56 @@ func TestAJobThatStopInterruptsRunsOnTheNextHost(t *testing.T) {
 			t.Error("the fire ran again")
 		}
 	})
+}
+
+// After an outage, each host runs at most the latest fire, not all that it has missed.
+func TestMissedFiresDoNotRunAtOnce(t *testing.T) {
+	for _, spec := range []string{"*/5 * * * * *", "*/25 * * * * *", "* * * * *"} {
+		inBubble(t, func(w *world, start library) {
+			w.spec = spec
+			time.Sleep(time.Second)
+			var runs, inside, most atomic.Int64
+			var stops []func()
+			for range 3 {
+				stops = append(stops, start(w, "/jobs", "report", 0, func(context.Context) {
+					runs.Add(1)
+					most.Store(max(most.Load(), inside.Add(1)))
+					time.Sleep(time.Second)
+					inside.Add(-1)
+				}))
+			}
+			for range 3 {
+				time.Sleep(2 * time.Minute)
+				resume := w.srv.Stall()
+				time.Sleep(29 * time.Second)
+				runs.Store(0)
+				resume()
+				time.Sleep(2 * time.Second) // in which no schedule has more than one fire
+				if n := runs.Load(); n > 2 {
+					w.Errorf("%s: %d runs within two seconds after the outage", spec, n)
+				}
+			}
+			for _, stop := range stops {
+				stop()
+			}
+			if most.Load() > 1 {
+				w.Errorf("%s: %d runs at a time", spec, most.Load())
+			}
+		})
+	}
+}
+
+// The log says once if nobody waits for the end of the session of a host that died.
+func TestFiresThatAreCloserThanASession(t *testing.T) {
+	for spec, warns := range map[string]bool{"*/5 * * * * *": true, "*/15 * * * * *": true, "*/20 * * * * *": false, "* * * * *": false} {
+		inBubble(t, func(w *world, start library) {
+			w.spec = spec
+			stop := start(w, "/jobs", "report", 0, func(context.Context) {})
+			time.Sleep(3*time.Minute + time.Second)
+			stop()
+			if got := strings.Count(w.logged(), "level=WARN"); got != 0 != warns || got > 1 {
+				w.Errorf("%s: the log has %d warnings:\n%s", spec, got, w.logged())
+			}
+		})
+	}
 }

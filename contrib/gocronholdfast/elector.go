@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ var ErrNotLeader = errors.New("this process does not lead")
 // An Elector does not record the fires. When the leader changes, the new one can run a fire that the former leader
 // has run, if their schedulers do not fire at the same moment, and a fire is left out if nobody leads. A [Locker] has neither fault.
 type Elector struct {
+	log    *slog.Logger
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -27,13 +29,15 @@ type Elector struct {
 }
 
 // NewElector campaigns in the election at path until Close. If the lead is lost, it campaigns again. value is what
-// others read as the leader, see [holdfast.Election]. Of the options, it uses WithLogger.
+// others read as the leader, see [holdfast.Election].
 //
 // Use a [holdfast.Election] with the same path to see who leads.
-func NewElector(c *zk.Client, path string, value []byte, opts ...Option) *Elector {
+func NewElector(c *zk.Client, path string, value []byte, opts ...ElectorOption) *Elector {
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &Elector{cancel: cancel, done: make(chan struct{})}
-	log := newLocker(c, path, opts).log
+	e := &Elector{log: slog.Default(), cancel: cancel, done: make(chan struct{})}
+	for _, o := range opts {
+		o.elector(e)
+	}
 	election := holdfast.NewElection(c, path)
 	go func() {
 		defer close(e.done)
@@ -51,7 +55,7 @@ func NewElector(c *zk.Client, path string, value []byte, opts ...Option) *Electo
 				return
 			}
 			pause = min(max(2*pause, 100*time.Millisecond), 10*time.Second)
-			log.Error("the campaign has failed, and begins again", "election", path, "error", err)
+			e.log.Error("the campaign has failed, and begins again", "election", path, "error", err)
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():

@@ -99,6 +99,18 @@ func TestIsLeaderLooksAtTheDeadline(t *testing.T) {
 	})
 }
 
+// The options that an Elector cannot use do not compile.
+func TestOptionsOfAnElector(t *testing.T) {
+	var _ ElectorOption = WithLogger(nil)
+	for name, o := range map[string]Option{
+		"WithInterval": WithInterval(period), "WithSlot": WithSlot(nil), "WithWait": WithWait(period), "WithOwner": WithOwner("host-1"),
+	} {
+		if _, ok := o.(ElectorOption); ok {
+			t.Errorf("NewElector takes %s, which does nothing there", name)
+		}
+	}
+}
+
 // A leader whose session expires campaigns again, in the next session.
 func TestTheElectorCampaignsAgain(t *testing.T) {
 	inBubble(t, func(w *world) {

@@ -21,6 +21,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -33,8 +34,8 @@ import (
 var ErrDone = errors.New("the fire has run already")
 
 const (
-	// defaultWait bounds a call of Lock, see WithWait.
-	defaultWait = 30 * time.Second
+	// longestWait bounds a call of Lock, see WithWait.
+	longestWait = 30 * time.Second
 	// memory is how long the runs of WithSlot are remembered.
 	memory = 24 * time.Hour
 	// onceDirectory is where holdfast run --once-per keeps its records, below the path of the lock.
@@ -46,8 +47,15 @@ const (
 //
 // A job has a lock, so it never runs on two hosts at a time. When a run ends, Unlock records it in ZooKeeper,
 // where the record outlives the process. Until then, the schedulers on other hosts wait in Lock. If the
-// session of the runner ends first, nothing is recorded, and the next scheduler runs the fire. A job that
+// session of the runner ends first, nothing is recorded, and a scheduler that still waits runs the fire. A job that
 // must stop then needs [Locker.Wrap].
+//
+// The session of a host that died lasts for the session timeout and a tick of the server, 15 s and 2 s by default. So if
+// Lock waits for less than that, nobody runs the fire of a host that died, nor the fires until its session ends.
+// The Locker logs a warning then, when it first has the lock. Give such jobs a shorter zk.Config.SessionTimeout.
+//
+// gocron schedules the next fire of a job when Lock returns. Fires that fall into a wait are left out on that host. With
+// the default of [WithWait] and an interval, there are none.
 //
 // The lock of a job is <path>/<name of the job>, where the name is escaped as in a URL. So jobs of two programs have
 // different paths. Give each job a name (gocron.WithName): otherwise its name is that of its function, and
@@ -60,14 +68,25 @@ type Locker struct {
 	wait     time.Duration
 	owner    string
 	log      *slog.Logger
+	advised  atomic.Bool // see advise
 
 	mu    sync.Mutex
 	wraps bool              // Wrap was called; guarded by mu
 	runs  map[string][]*run // by key: locked, and not yet taken by a wrapped function; guarded by mu
 }
 
-// An Option configures a Locker or an Elector.
-type Option func(*Locker)
+// An Option configures a Locker.
+type Option interface{ locker(*Locker) }
+
+// An ElectorOption configures an Elector. Each is an Option as well.
+type ElectorOption interface {
+	Option
+	elector(*Elector)
+}
+
+type lockerOption func(*Locker)
+
+func (f lockerOption) locker(l *Locker) { f(l) }
 
 // WithInterval makes a [Locker] admit one run of each job in every interval. Which interval a fire belongs to is decided
 // by the server's clock, so the clocks of the hosts do not matter, however much they differ or jump. The
@@ -78,11 +97,12 @@ type Option func(*Locker)
 // the job's period, or the shortest time between two fires if they are not regular. Jobs with another period need
 // another Locker: see gocron.WithDistributedJobLocker.
 //
-// When another host takes over, the time between two runs can once be as short as three quarters of d, and one fire can be
-// skipped.
+// A fire counts from the call of Lock. Fires whose runs were recorded are at least three quarters of d apart, and there is not more
+// than one in d on average. A fire that waited for another host runs later, by the time of [WithWait] at most. So two runs can
+// begin closer to each other, but they never overlap. When another host takes over, one fire can be skipped.
 //
 // All hosts must give the same d.
-func WithInterval(d time.Duration) Option { return func(l *Locker) { l.interval = d } }
+func WithInterval(d time.Duration) Option { return lockerOption(func(l *Locker) { l.interval = d }) }
 
 // WithSlot names the fire that a call belongs to: f returns the same text for the calls of all hosts for one
 // fire, and another text for each other fire. key is the name of the job, and now is the time of this host's
@@ -94,25 +114,34 @@ func WithInterval(d time.Duration) Option { return func(l *Locker) { l.interval 
 // difference is larger than the period, the hosts are at different fires, and run them at the same time.
 // Use [WithInterval] for a job that fires at some time after the start of its program.
 func WithSlot(f func(key string, now time.Time) string) Option {
-	return func(l *Locker) { l.slot = f }
+	return lockerOption(func(l *Locker) { l.slot = f })
 }
 
 // WithWait bounds a call of Lock. If no server answers within d, or another host still runs the job then, the
-// fire is skipped on this host. The default is the interval, and 30 s at most.
-func WithWait(d time.Duration) Option { return func(l *Locker) { l.wait = d } }
+// fire is skipped on this host. The default is 30 s, or three quarters of a shorter interval, so that the wait ends before the next
+// fire.
+func WithWait(d time.Duration) Option { return lockerOption(func(l *Locker) { l.wait = d }) }
 
-// WithOwner names this process to others, see [holdfast.WithOwner].
-func WithOwner(name string) Option { return func(l *Locker) { l.owner = name } }
+// WithOwner names this process to others, see [holdfast.WithOwner]. An Elector has its value instead.
+func WithOwner(name string) Option { return lockerOption(func(l *Locker) { l.owner = name }) }
 
 // WithLogger is where errors go that gocron drops: those of Unlock, and why a fire was skipped. The default is
-// slog.Default. A fire that has run already is logged at the debug level.
-func WithLogger(log *slog.Logger) Option { return func(l *Locker) { l.log = log } }
+// slog.Default. A fire that has run already is logged at the debug level. An Elector logs campaigns that have failed.
+func WithLogger(log *slog.Logger) ElectorOption { return loggerOption{log} }
+
+type loggerOption struct{ log *slog.Logger }
+
+func (o loggerOption) locker(l *Locker)   { l.log = o.log }
+func (o loggerOption) elector(e *Elector) { e.log = o.log }
 
 // NewLocker makes a Locker whose locks are below path. It needs [WithInterval] or [WithSlot], and not both, since
 // gocron does not say which fire a call of Lock belongs to. Otherwise the error is zk.ErrBadArguments. It sends
 // nothing.
 func NewLocker(c *zk.Client, path string, opts ...Option) (*Locker, error) {
-	l := newLocker(c, path, opts)
+	l := &Locker{client: c, path: path, log: slog.Default(), runs: make(map[string][]*run)}
+	for _, o := range opts {
+		o.locker(l)
+	}
 	wrong := ""
 	switch {
 	case l.interval == 0 && l.slot == nil:
@@ -128,20 +157,12 @@ func NewLocker(c *zk.Client, path string, opts ...Option) (*Locker, error) {
 		return nil, fmt.Errorf("gocronholdfast: %w: %s", zk.ErrBadArguments, wrong)
 	}
 	if l.wait == 0 {
-		l.wait = defaultWait
+		l.wait = longestWait
 		if l.slot == nil {
-			l.wait = min(l.wait, l.interval)
+			l.wait = min(l.wait, l.interval-early(l.interval))
 		}
 	}
 	return l, nil
-}
-
-func newLocker(c *zk.Client, path string, opts []Option) *Locker {
-	l := &Locker{client: c, path: path, log: slog.Default(), runs: make(map[string][]*run)}
-	for _, o := range opts {
-		o(l)
-	}
-	return l
 }
 
 // Lock implements gocron.Locker: it waits for the job's lock, and fails if the fire has run. The error is
@@ -182,6 +203,7 @@ func (l *Locker) attempt(ctx, job context.Context, key string, now time.Time) (*
 	if err != nil {
 		return nil, err
 	}
+	l.advise(ctx, key)
 	r := &run{locker: l, key: key, hold: h, job: job}
 	if l.slot != nil {
 		once := holdfast.NewOnce(l.client, path+onceDirectory, append(l.options(), holdfast.ForgetAfter(memory))...)
@@ -200,6 +222,23 @@ func (l *Locker) attempt(ctx, job context.Context, key string, now time.Time) (*
 	l.runs[key] = append(l.runs[key], r)
 	l.mu.Unlock()
 	return r, nil
+}
+
+// advise warns once if nobody waits until the session of a host that died has ended. The server ends sessions at its ticks,
+// which are at most half as long as the shortest timeout. A quarter of the timeout is enough for usual ones.
+func (l *Locker) advise(ctx context.Context, key string) {
+	if l.advised.Swap(true) {
+		return
+	}
+	s, err := l.client.Session(ctx)
+	if err != nil {
+		l.advised.Store(false)
+		return
+	}
+	if need := s.Timeout() + s.Timeout()/4; l.wait < need {
+		l.log.WarnContext(ctx, "if the host that runs a job dies, no host runs the fires until its session ends: set a shorter zk.Config.SessionTimeout, or WithWait to more",
+			"job", key, "session", s.Timeout(), "wait", l.wait, "needed", need)
+	}
 }
 
 func (l *Locker) options() []holdfast.Option {
@@ -239,7 +278,7 @@ func (l *Locker) admit(ctx context.Context, h *holdfast.Hold, once *holdfast.Onc
 			before.Start = last.Began.UnixMilli() // holdfast run --once-per has recorded it
 		}
 		var ok bool
-		if ours.Start, ok = next(before.Start, ours.Start, l.interval.Milliseconds()); !ok {
+		if ours.Start, ok = next(before.Start, last.Began.UnixMilli(), joined.UnixMilli(), l.interval.Milliseconds()); !ok {
 			return nil, nil, done(*last)
 		}
 	}
@@ -255,19 +294,24 @@ func (l *Locker) admit(ctx context.Context, h *holdfast.Hold, once *holdfast.Onc
 	return turn, value, err
 }
 
+// early is how much before an interval of length d a fire can come that belongs to it.
+func early[T ~int64](d T) T { return d / 4 }
+
 // next returns the start of the interval of a fire at now. ok is false if that is the interval that has run, or an
-// earlier one. All are in milliseconds.
+// earlier one, or if now is too close to began, the time of the fire that has run last. All are in milliseconds.
 //
 // Each run moves the start by d at least, so on average no two runs are closer than that. If an interval was left
 // out, the fires have moved, or are irregular. Then now is the new start, so that the fires of a single host do
 // not stay near a border, where a small delay moves them across.
-func next(start, now, d int64) (_ int64, ok bool) {
-	switch early, after := d/4, now-start; {
+//
+// Without began, two hosts could run just before and just after the last quarter of an interval.
+func next(start, began, now, d int64) (_ int64, ok bool) {
+	switch after := now - start; {
 	case after < -d: // the server's clock went back
 		return now, true
-	case after < d-early:
+	case after < d-early(d), now-began < d-early(d):
 		return 0, false
-	case after < 2*d-early:
+	case after < 2*d-early(d):
 		return start + d, true
 	}
 	return now, true

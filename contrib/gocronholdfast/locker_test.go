@@ -213,16 +213,16 @@ func every(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// The bound that WithInterval promises, for fires at random times.
+// The bounds that WithInterval promises, for fires at random times.
 func TestRunsOfIntervalsAreNoMoreThanIntervals(t *testing.T) {
 	const d = 1000
 	for range 200 {
-		start, now, runs, first := int64(0), int64(5000), int64(0), int64(0)
+		start, began, now, runs, first := int64(0), int64(0), int64(5000), int64(0), int64(0)
 		for range 2000 {
 			now += rand.Int64N(400)
 			s, ok := start, true
 			if runs > 0 {
-				s, ok = next(start, now, d)
+				s, ok = next(start, began, now, d)
 			} else {
 				s, first = now, now
 			}
@@ -232,6 +232,10 @@ func TestRunsOfIntervalsAreNoMoreThanIntervals(t *testing.T) {
 			if runs++; runs > 1 && s-start < d {
 				t.Fatalf("a run moved the start by %d", s-start)
 			}
+			if runs > 1 && now-began < 3*d/4 {
+				t.Fatalf("two fires that run are %d apart", now-began)
+			}
+			began = now
 			if start = s; now-start > d || start-now > d/4 {
 				t.Fatalf("a run at %d belongs to the interval at %d", now, start)
 			}
@@ -245,14 +249,17 @@ func TestRunsOfIntervalsAreNoMoreThanIntervals(t *testing.T) {
 func TestNextInterval(t *testing.T) {
 	for _, tt := range []struct {
 		now   int64
+		began int64 // the fire that has run
 		start int64 // 0: the fire has run
 	}{
-		{100_000, 0}, {100_700, 0}, {100_749, 0},
-		{100_750, 101_000}, {101_000, 101_000}, {101_749, 101_000},
-		{101_750, 101_750}, {105_000, 105_000},
-		{99_500, 0}, {99_000, 0}, {98_999, 98_999}, // the clock went back
+		{100_000, 100_000, 0}, {100_700, 100_000, 0}, {100_749, 100_000, 0},
+		{100_750, 100_000, 101_000}, {101_000, 100_000, 101_000}, {101_749, 100_000, 101_000},
+		{101_750, 100_000, 101_750}, {105_000, 100_000, 105_000},
+		{99_500, 100_000, 0}, {99_000, 100_000, 0}, {98_999, 100_000, 98_999}, // the clock went back
+		{100_760, 100_740, 0}, {101_489, 100_740, 0}, {101_490, 100_740, 101_000}, // it came late in its interval
+		{100_750, 99_760, 101_000}, // it came early
 	} {
-		if got, ok := next(100_000, tt.now, 1000); got != tt.start || ok != (tt.start != 0) {
+		if got, ok := next(100_000, tt.began, tt.now, 1000); got != tt.start || ok != (tt.start != 0) {
 			t.Errorf("next at %d is %d, %v; want %d", tt.now, got, ok, tt.start)
 		}
 	}
@@ -262,11 +269,11 @@ func TestNextInterval(t *testing.T) {
 func TestASingleHostMissesNoFire(t *testing.T) {
 	const d = 1000
 	for _, phase := range []int64{0, 250, 500, 749, 750, 751, 999} {
-		start, runs := int64(100_000), 0
+		start, began, runs := int64(100_000), int64(100_000), 0
 		for k := range int64(1000) {
 			now := 100_000 + phase + k*d + rand.Int64N(100)
-			if s, ok := next(start, now, d); ok {
-				start = s
+			if s, ok := next(start, began, now, d); ok {
+				start, began = s, now
 				runs++
 			}
 		}
@@ -716,4 +723,90 @@ func TestARunOfTheCommandCounts(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		noError(w, lock(l, "report", nil))
 	})
+}
+
+// With the default wait, a host that waits has the next fire, too: gocron schedules it when Lock returns.
+func TestAHostThatWaitsMissesNoFire(t *testing.T) {
+	for _, d := range []time.Duration{8 * time.Second, 20 * time.Second, time.Minute, time.Hour} {
+		t.Run(d.String(), func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				r, err := w.locker("/jobs", WithInterval(d)).Lock(w.Context(), "report")
+				noError(w, err)
+				counts := &counting{Locker: w.locker("/jobs", WithInterval(d))}
+				s, err := gocron.NewScheduler(gocron.WithDistributedLocker(counts), gocron.WithStopTimeout(time.Minute))
+				noError(w, err)
+				_, err = s.NewJob(gocron.DurationJob(d), gocron.NewTask(func() { t.Error("the job ran") }), gocron.WithName("report"))
+				noError(w, err)
+				s.Start()
+				time.Sleep(20*d + d*7/8)
+				if n := counts.calls.Load(); n != 20 {
+					t.Errorf("%d calls of Lock for 20 fires", n)
+				}
+				w.stop(s)
+				noError(w, r.Unlock(w.Context()))
+			})
+		})
+	}
+}
+
+type counting struct {
+	*Locker
+	calls atomic.Int64
+}
+
+func (c *counting) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	c.calls.Add(1)
+	l, err := c.Locker.Lock(ctx, key)
+	if ctx.Err() == nil {
+		time.Sleep(time.Millisecond) // real clocks are a little late
+	}
+	return l, err
+}
+
+// A host that dies keeps the lock until its session has ended. The log says if nobody waits for so long, and only then.
+func TestAFireOfADeadHost(t *testing.T) {
+	slot := WithSlot(func(_ string, now time.Time) string { return now.Round(period).UTC().Format(time.RFC3339) })
+	for name, tt := range map[string]struct {
+		opts  []Option
+		warns bool
+	}{
+		"an interval of a minute":     {opts: []Option{WithInterval(time.Minute)}},
+		"an interval of 25 s":         {opts: []Option{WithInterval(25 * time.Second)}},
+		"an interval of 20 s":         {opts: []Option{WithInterval(20 * time.Second)}, warns: true},
+		"an interval of 5 s":          {opts: []Option{WithInterval(5 * time.Second)}, warns: true},
+		"a short interval, long wait": {opts: []Option{WithInterval(5 * time.Second), WithWait(20 * time.Second)}},
+		"a slot":                      {opts: []Option{slot}},
+		"a slot and a short wait":     {opts: []Option{slot, WithWait(10 * time.Second)}, warns: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				c, err := zk.Dial(w.Context(), w.srv.Config())
+				noError(w, err)
+				defer c.Close()
+				first, err := NewLocker(c, "/jobs", append(tt.opts, WithLogger(slog.New(slog.NewTextHandler(w, nil))))...)
+				noError(w, err)
+				for range 2 {
+					_, err = first.Lock(w.Context(), "report")
+					if err == nil {
+						break
+					}
+				}
+				noError(w, err)
+				if got := strings.Count(w.logged(), "level=WARN"); got != 0 != tt.warns || got > 1 {
+					t.Errorf("the log has %d warnings:\n%s", got, w.logged())
+				}
+				if tt.warns {
+					return
+				}
+				// The host dies. Its last request was just now, so its session lasts longest.
+				s, err := c.Session(w.Context())
+				noError(w, err)
+				go func() {
+					time.Sleep(s.Timeout() + 2*time.Second) // a tick
+					w.srv.Expire(s.ID())
+				}()
+				noError(w, lock(w.locker("/jobs", tt.opts...), "report", nil))
+			})
+		})
+	}
 }

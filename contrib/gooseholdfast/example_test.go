@@ -41,8 +41,8 @@ func Example() {
 	defer db.Close()
 	ctx, c := context.Background(), srv.Client() // zk.Dial in a program
 
-	lock := gooseholdfast.New(holdfast.NewMutex(c, "/db/migrate"), slog.Default())
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithLocker(lock))
+	lock := gooseholdfast.New(holdfast.NewMutex(c, "/db/migrate"), goose.DialectSQLite3, slog.Default())
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithSessionLocker(lock))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -58,8 +58,8 @@ func Example() {
 	// Output: 2
 }
 
-// Without goose's locker: the migration's context ends when the lock is lost, and the database rolls the
-// transaction of the current migration back.
+// Without this locker: the migration's context ends when the lock is lost. A driver of PostgreSQL then cancels the statement,
+// and the database rolls the transaction of the current migration back.
 func Example_stopOnLoss() {
 	srv := zktest.NewServer()
 	defer srv.Close()

@@ -5,12 +5,15 @@ go 1.26.0
 replace holdfast => ../..
 
 require (
+	github.com/go-sql-driver/mysql v1.10.1
+	github.com/lib/pq v1.12.3
 	github.com/mattn/go-sqlite3 v1.14.52
 	github.com/pressly/goose/v3 v3.28.0
 	holdfast v0.0.0-00010101000000-000000000000
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/mfridman/interpolate v0.0.2 // indirect
 	github.com/sethvargo/go-retry v0.4.0 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect

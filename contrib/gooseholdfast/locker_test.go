@@ -23,7 +23,7 @@ import (
 	"holdfast/zktest"
 )
 
-var _ lock.Locker = (*gooseholdfast.Locker)(nil)
+var _ lock.SessionLocker = (*gooseholdfast.Locker)(nil)
 
 // lines is a buffer that a test can read while others write. written gets an element with every line.
 type lines struct {
@@ -55,6 +55,16 @@ func newLog() (*lines, *slog.Logger) {
 
 func mutex(c *zk.Client) *holdfast.Mutex { return holdfast.NewMutex(c, "/db/migrate") }
 
+func newLocker(m *holdfast.Mutex, logger *slog.Logger) *gooseholdfast.Locker {
+	return gooseholdfast.New(m, goose.DialectSQLite3, logger)
+}
+
+// withoutConn makes a lock.Locker of a Locker for a database that has no lock.
+type withoutConn struct{ *gooseholdfast.Locker }
+
+func (l withoutConn) Lock(ctx context.Context, _ *sql.DB) error   { return l.SessionLock(ctx, nil) }
+func (l withoutConn) Unlock(ctx context.Context, _ *sql.DB) error { return l.SessionUnlock(ctx, nil) }
+
 // sessionID returns the id of the client's present session.
 func sessionID(t *testing.T, c *zk.Client) int64 {
 	t.Helper()
@@ -69,7 +79,7 @@ func TestGooseConcurrentLocking(t *testing.T) {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	locktesting.TestConcurrentLocking(t, nil, func(*testing.T) lock.Locker {
-		return gooseholdfast.New(mutex(srv.Client()), nil)
+		return withoutConn{newLocker(mutex(srv.Client()), nil)}
 	}, 500*time.Millisecond)
 }
 
@@ -79,7 +89,7 @@ func TestGooseProviderLocking(t *testing.T) {
 	defer srv.Close()
 	file := filepath.Join(t.TempDir(), "app.db")
 	locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
-		return newProvider(t, file, gooseholdfast.New(mutex(srv.Client()), nil))
+		return newProvider(t, file, newLocker(mutex(srv.Client()), nil))
 	})
 }
 
@@ -87,18 +97,18 @@ func TestGooseProviderLocking(t *testing.T) {
 func TestProvidersShareALocker(t *testing.T) {
 	srv := zktest.NewServer()
 	defer srv.Close()
-	file, l := filepath.Join(t.TempDir(), "app.db"), gooseholdfast.New(mutex(srv.Client()), nil)
+	file, l := filepath.Join(t.TempDir(), "app.db"), newLocker(mutex(srv.Client()), nil)
 	locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider { return newProvider(t, file, l) })
 }
 
-func newProvider(t *testing.T, file string, l lock.Locker, more ...goose.ProviderOption) *goose.Provider {
+func newProvider(t *testing.T, file string, l lock.SessionLocker, more ...goose.ProviderOption) *goose.Provider {
 	t.Helper()
 	db, err := sql.Open("sqlite3", file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, append(more, goose.WithLocker(l))...)
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, append(more, goose.WithSessionLocker(l))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +116,7 @@ func newProvider(t *testing.T, file string, l lock.Locker, more ...goose.Provide
 }
 
 // during makes fault happen in the middle of a migration, and returns what Up returns.
-func during(t *testing.T, l lock.Locker, fault func()) error {
+func during(t *testing.T, l lock.SessionLocker, fault func()) error {
 	t.Helper()
 	p := newProvider(t, filepath.Join(t.TempDir(), "app.db"), l, goose.WithGoMigrations(
 		goose.NewGoMigration(3, &goose.GoFunc{RunTx: func(context.Context, *sql.Tx) error { fault(); return nil }}, nil)))
@@ -124,7 +134,7 @@ func TestAMigrationOutlastsItsConnections(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			log, logger := newLog()
-			if err := during(t, gooseholdfast.New(mutex(srv.Client()), logger), fault); err != nil || log.String() != "" {
+			if err := during(t, newLocker(mutex(srv.Client()), logger), fault); err != nil || log.String() != "" {
 				t.Errorf("Up: %v, log: %s", err, log)
 			}
 		})
@@ -137,7 +147,7 @@ func TestALossInAMigrationIsReported(t *testing.T) {
 	defer srv.Close()
 	c := srv.Client()
 	log, logger := newLog()
-	l := gooseholdfast.New(mutex(c), logger)
+	l := newLocker(mutex(c), logger)
 	err := during(t, l, func() {
 		srv.Expire(sessionID(t, c))
 		select {
@@ -168,8 +178,8 @@ func TestAWaitOutlastsItsSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, locked := gooseholdfast.New(mutex(c), nil), make(chan error, 1)
-	go func() { locked <- l.Lock(ctx, nil) }()
+	l, locked := newLocker(mutex(c), nil), make(chan error, 1)
+	go func() { locked <- l.SessionLock(ctx, nil) }()
 	waiting(t, srv, 2)
 	srv.Expire(sessionID(t, c))
 	srv.CloseClientConnections()
@@ -184,7 +194,7 @@ func TestAWaitOutlastsItsSession(t *testing.T) {
 	if err := <-locked; err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Unlock(ctx, nil); err != nil {
+	if err := l.SessionUnlock(ctx, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -207,38 +217,38 @@ func TestContextsThatHaveEnded(t *testing.T) {
 	ended, cancel := context.WithCancelCause(context.Background())
 	why := errors.New("the deployment is over")
 	cancel(why)
-	a, b := gooseholdfast.New(mutex(srv.Client()), nil), gooseholdfast.New(mutex(srv.Client()), nil)
-	if err := a.Lock(context.Background(), nil); err != nil {
+	a, b := newLocker(mutex(srv.Client()), nil), newLocker(mutex(srv.Client()), nil)
+	if err := a.SessionLock(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range []*gooseholdfast.Locker{a, b} {
-		if err := l.Lock(ended, nil); !errors.Is(err, why) {
+		if err := l.SessionLock(ended, nil); !errors.Is(err, why) {
 			t.Errorf("Lock: %v", err)
 		}
 	}
-	if err := b.Unlock(context.Background(), nil); !errors.Is(err, holdfast.ErrNotHeld) {
+	if err := b.SessionUnlock(context.Background(), nil); !errors.Is(err, holdfast.ErrNotHeld) {
 		t.Errorf("Unlock of a lock that is not held: %v", err)
 	}
 	waits, stop := context.WithCancelCause(context.Background())
 	waited := make(chan error, 1)
-	go func() { waited <- b.Lock(waits, nil) }()
+	go func() { waited <- b.SessionLock(waits, nil) }()
 	waiting(t, srv, 2)
 	stop(why)
 	if err := <-waited; !errors.Is(err, why) {
 		t.Errorf("Lock that waits: %v", err)
 	}
-	if err := a.Unlock(ended, nil); err != nil {
+	if err := a.SessionUnlock(ended, nil); err != nil {
 		t.Errorf("Unlock: %v", err)
 	}
-	if err := a.Unlock(ended, nil); !errors.Is(err, holdfast.ErrNotHeld) {
+	if err := a.SessionUnlock(ended, nil); !errors.Is(err, holdfast.ErrNotHeld) {
 		t.Errorf("second Unlock: %v", err)
 	}
 	again, cancelAgain := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancelAgain()
-	if err := b.Lock(again, nil); err != nil {
+	if err := b.SessionLock(again, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Unlock(context.Background(), nil); err != nil {
+	if err := b.SessionUnlock(context.Background(), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -250,26 +260,26 @@ func TestAfterALossTheNextTenureWaits(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
 		ctx, c := context.Background(), srv.Client()
-		l := gooseholdfast.New(mutex(c), nil)
-		if err := l.Lock(ctx, nil); err != nil {
+		l := newLocker(mutex(c), nil)
+		if err := l.SessionLock(ctx, nil); err != nil {
 			t.Fatal(err)
 		}
 		srv.Expire(sessionID(t, c))
 		second := make(chan error, 1)
-		go func() { second <- l.Lock(ctx, nil) }()
+		go func() { second <- l.SessionLock(ctx, nil) }()
 		time.Sleep(time.Minute)
 		select {
 		case err := <-second:
 			t.Fatalf("the second Lock returned before the first Unlock: %v", err)
 		default:
 		}
-		if err := l.Unlock(ctx, nil); !errors.Is(err, holdfast.ErrLost) {
+		if err := l.SessionUnlock(ctx, nil); !errors.Is(err, holdfast.ErrLost) {
 			t.Errorf("Unlock: %v, want ErrLost", err)
 		}
 		if err := <-second; err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Unlock(ctx, nil); err != nil {
+		if err := l.SessionUnlock(ctx, nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -282,13 +292,13 @@ func TestUnlockIsBounded(t *testing.T) {
 		defer srv.Close()
 		ctx, c := context.Background(), srv.Client()
 		log, logger := newLog()
-		l := gooseholdfast.New(mutex(c), logger)
-		if err := l.Lock(ctx, nil); err != nil {
+		l := newLocker(mutex(c), logger)
+		if err := l.SessionLock(ctx, nil); err != nil {
 			t.Fatal(err)
 		}
 		defer srv.Stall()()
 		begun := time.Now()
-		l.Unlock(ctx, nil)
+		l.SessionUnlock(ctx, nil)
 		if took := time.Since(begun); took > zk.DefaultSessionTimeout {
 			t.Errorf("Unlock took %v", took)
 		}

@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strings"
@@ -38,12 +39,13 @@ type Config struct {
 	// Cache, it may be empty: then it is the principal of the cache.
 	Principal string
 	// Keytab is a file with the keys of Principal. The client asks for a ticket at each connection, so nothing must be
-	// renewed.
+	// renewed. Like $KRB5_KTNAME, it may begin with FILE:.
 	Keytab string
 	// Cache is a credential cache in a file, as kinit makes it. It is read at each connection, so kinit
-	// renews the ticket. A ticket for the server that the cache has is used, too.
+	// renews the ticket. A ticket for the server that the cache has is used, too. Like $KRB5CCNAME, it may begin with
+	// FILE:, as in FILE:/tmp/krb5cc_0. Caches of other types (DIR, KCM, KEYRING, …) are refused.
 	Cache string
-	// Krb5Conf is the configuration of Kerberos; "" is $KRB5_CONFIG, or /etc/krb5.conf.
+	// Krb5Conf is the configuration of Kerberos, one file; "" is $KRB5_CONFIG, or /etc/krb5.conf.
 	Krb5Conf string
 	// Service is the first part of the servers' principals; "" is zookeeper, as for zookeeper.sasl.client.username.
 	Service string
@@ -65,6 +67,13 @@ func New(cfg Config) (zk.Auth, error) {
 	if cfg.Keytab != "" && cfg.Principal == "" {
 		return zk.Auth{}, errors.New("gssapi: a keytab needs Principal, whose key it is to use")
 	}
+	var err error
+	if cfg.Keytab, err = fileName("keytab", cfg.Keytab); err != nil {
+		return zk.Auth{}, err
+	}
+	if cfg.Cache, err = fileName("cache", cfg.Cache); err != nil {
+		return zk.Auth{}, err
+	}
 	if cfg.Service == "" {
 		cfg.Service = "zookeeper"
 	}
@@ -82,8 +91,23 @@ func New(cfg Config) (zk.Auth, error) {
 	return zk.SASLAuth("GSSAPI", user, cfg.start), nil
 }
 
+// fileName returns the name of a file without the type that Kerberos's own programs put before it: TYPE:name.
+func fileName(what, name string) (string, error) {
+	kind, file, ok := strings.Cut(name, ":")
+	if !ok || len(kind) < 2 || strings.ContainsAny(kind, `/\.`) { // C: is a drive
+		return name, nil
+	}
+	if kind == "FILE" || kind == "WRFILE" {
+		return file, nil
+	}
+	return "", fmt.Errorf("gssapi: %s %s is of the type %s, and only files are supported: with kinit -c FILE:/PATH, name it FILE:/PATH", what, name, kind)
+}
+
 // client reads the files.
 func (cfg *Config) client() (*client.Client, error) {
+	if _, err := os.Stat(cfg.Krb5Conf); errors.Is(err, fs.ErrNotExist) && strings.ContainsRune(cfg.Krb5Conf, os.PathListSeparator) {
+		return nil, fmt.Errorf("gssapi: %s is a list of files: set Krb5Conf to one file", cfg.Krb5Conf)
+	}
 	conf, err := config.Load(cfg.Krb5Conf)
 	if err != nil {
 		if conf == nil {

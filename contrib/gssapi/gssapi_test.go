@@ -212,11 +212,11 @@ func TestKerberos(t *testing.T) {
 		t.Fatalf("without an identity: %v; want ErrAuthFailed", err)
 	}
 
-	byKeytab, err := gssapi.New(gssapi.Config{Principal: "ann", Keytab: ann, Krb5Conf: c.conf})
+	byKeytab, err := gssapi.New(gssapi.Config{Principal: "ann", Keytab: "FILE:" + ann, Krb5Conf: c.conf})
 	if err != nil {
 		t.Fatal(err)
 	}
-	byCache, err := gssapi.New(gssapi.Config{Cache: cache, Krb5Conf: c.conf})
+	byCache, err := gssapi.New(gssapi.Config{Cache: "FILE:" + cache, Krb5Conf: c.conf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,6 +324,13 @@ func TestWrongSettingsAreRefusedAtOnce(t *testing.T) {
 		{gssapi.Config{Krb5Conf: filepath.Join(dir, "none"), Principal: "ann", Keytab: empty}, "no such file"},
 		{gssapi.Config{Krb5Conf: conf, Cache: filepath.Join(dir, "none")}, "no such file"},
 		{gssapi.Config{Krb5Conf: conf, Principal: "ann", Keytab: empty}, "keytab "},
+		{gssapi.Config{Krb5Conf: conf, Principal: "ann", Keytab: "FILE:" + empty}, "gssapi: keytab " + empty},
+		{gssapi.Config{Krb5Conf: conf, Principal: "ann", Keytab: "MEMORY:a"}, "keytab MEMORY:a is of the type MEMORY"},
+		{gssapi.Config{Krb5Conf: conf, Cache: "FILE:" + filepath.Join(dir, "none")}, "cache " + filepath.Join(dir, "none") + ": "},
+		{gssapi.Config{Krb5Conf: conf, Cache: "KEYRING:persistent:0"}, "cache KEYRING:persistent:0 is of the type KEYRING"},
+		{gssapi.Config{Krb5Conf: conf, Cache: "KCM:"}, "kinit -c FILE:"},
+		{gssapi.Config{Krb5Conf: conf, Cache: filepath.Join(dir, "a:b")}, "a:b: "},
+		{gssapi.Config{Krb5Conf: conf + ":" + conf, Cache: empty}, "is a list of files"},
 	} {
 		if _, err := gssapi.New(tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v; want %q", tt.cfg, err, tt.want)

@@ -28,6 +28,9 @@ import (
 
 // A Lock is the resourcelock.Interface of one candidate. It is safe for concurrent use.
 //
+// A leader that was paused goes on for up to RenewDeadline after it runs again, while another leads: client-go does not stop when it
+// reads the other's record. LeaderElector.IsLeader is false then.
+//
 // The record of the election is the data of one persistent node. As in Kubernetes, the candidates measure the
 // time since its last change by their own clocks, so the record outlives sessions. Do not remove the node
 // while a candidate leads: another would lead at once.

@@ -1,10 +1,11 @@
-// Package migrateholdfast lets golang-migrate migrate a database under a lock in ZooKeeper, in place of the lock of
-// the database's driver. It is a module of its own, so programs without it do not get golang-migrate.
+// Package migrateholdfast lets golang-migrate migrate a database under a lock in ZooKeeper, and under the lock of the
+// database's driver. It is a module of its own, so programs without it do not get golang-migrate.
 //
 //	d := migrateholdfast.New(driver, holdfast.NewMutex(c, "/db/migrate"), 0, slog.Default())
 //	m, err := migrate.NewWithInstance("iofs", source, "app", d)
 //
-// The package starts a goroutine at the end of each tenure. It reports a loss, if there was one, and ends.
+// The package starts a goroutine for each call of the driver's Lock, and one at the end of each tenure. The latter
+// reports a loss, if there was one, and ends.
 package migrateholdfast
 
 import (
@@ -24,7 +25,7 @@ import (
 // ErrOpen means that Open was called. A URL cannot describe a lock: make the Driver with New.
 var ErrOpen = errors.New("make the driver with migrateholdfast.New")
 
-// A Driver is a database.Driver of golang-migrate that has another lock. It is safe for concurrent use if the
+// A Driver is a database.Driver of golang-migrate that also takes another lock. It is safe for concurrent use if the
 // driver that it wraps is.
 type Driver struct {
 	database.Driver // everything except Open, Close, Lock, Unlock, SetVersion and Drop
@@ -32,35 +33,56 @@ type Driver struct {
 	lock   holdfast.Locker
 	wait   time.Duration
 	logger *slog.Logger
+	calls  chan struct{} // has an element while a call of the wrapped driver's Lock lasts
+	alone  bool          // the lock of the wrapped driver is left out
 
 	mu      sync.Mutex
 	hold    *holdfast.Hold // nil while the lock is not held; guarded by mu
 	locking bool           // guarded by mu
 }
 
-// New makes a Driver that uses d for everything but its lock, which is l, usually a holdfast.Mutex. All programs
+// An Option configures a Driver.
+type Option func(*Driver)
+
+// WithoutDriverLock leaves out the lock of the wrapped driver. Use it where that lock does not work: through a pooler
+// in transaction mode, such as PgBouncer, on a Galera cluster, and for drivers whose lock is a row that a program leaves
+// behind when it is killed. Those are the drivers of CockroachDB and YugabyteDB, MongoDB's with its lock enabled, and
+// pgx's with its lock in a table.
+func WithoutDriverLock() Option { return func(d *Driver) { d.alone = true } }
+
+// New makes a Driver that uses d and also takes the lock l, usually a holdfast.Mutex. All programs
 // that migrate one database need the same lock. The logger gets an error as soon as the lock is lost; nil logs
 // nothing. New sends nothing.
+//
+// The statement of a program that was killed goes on in the database, and can commit after the program's lock has
+// ended. So Lock also takes the lock of d. That of PostgreSQL, MySQL and SQL Server belongs to the session that
+// migrates, and the database keeps it until the statement ends.
 //
 // wait is how long Lock waits; zero is two thirds of migrate.DefaultLockTimeout. It must be shorter than the field LockTimeout of
 // migrate.Migrate: when LockTimeout has passed, golang-migrate forgets a call of Lock that still waits, and
 // never unlocks what that call acquires. So leave some seconds between the two.
-func New(d database.Driver, l holdfast.Locker, wait time.Duration, logger *slog.Logger) *Driver {
+func New(d database.Driver, l holdfast.Locker, wait time.Duration, logger *slog.Logger, opts ...Option) *Driver {
 	if wait == 0 {
 		wait = migrate.DefaultLockTimeout * 2 / 3
 	}
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Driver{Driver: d, lock: l, wait: wait, logger: logger}
+	driver := &Driver{Driver: d, lock: l, wait: wait, logger: logger, calls: make(chan struct{}, 1)}
+	for _, o := range opts {
+		o(driver)
+	}
+	return driver
 }
 
 // Open fails with ErrOpen. It would return a driver without this lock.
 func (d *Driver) Open(string) (database.Driver, error) { return nil, ErrOpen }
 
-// Lock waits for the lock, for at most the time that was given to New. The error is database.ErrLocked if somebody
-// else holds the lock for so long, or no server can be reached, and at once if the Driver holds the lock itself.
-// Whatever error Lock returns, it does not acquire the lock later.
+// Lock waits for the lock, and then for that of the wrapped driver, for at most the time that was given to New. The error
+// is database.ErrLocked if somebody else holds one of them for so long, or no server can be reached, and at once if the Driver
+// holds the lock itself. It is holdfast.ErrLost if the lock is lost during the wait for the database.
+// Whatever error Lock returns, it does not acquire the lock later. A call of the wrapped driver's Lock that
+// outlasts the wait is undone when it returns.
 func (d *Driver) Lock() error {
 	d.mu.Lock()
 	if d.hold != nil || d.locking {
@@ -73,6 +95,11 @@ func (d *Driver) Lock() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), d.wait, fmt.Errorf("%w within %v", database.ErrLocked, d.wait))
 	defer cancel()
 	h, err := d.lock.Lock(ctx)
+	if err == nil && !d.alone {
+		if err = d.lockDriver(ctx, h); err != nil {
+			h.Release()
+		}
+	}
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,11 +111,52 @@ func (d *Driver) Lock() error {
 	d.hold = h
 	context.AfterFunc(h.Context(), func() { // it ends with the Hold
 		if err := context.Cause(h.Context()); errors.Is(err, holdfast.ErrLost) {
-			d.logger.Error("the lock of a migration is lost; another program can migrate at the same time, and the statement that runs cannot be stopped",
-				"lock", h.Path(), "held", time.Since(begun), "error", err)
+			d.logger.Error(d.lossMessage(), "lock", h.Path(), "held", time.Since(begun), "error", err)
 		}
 	})
 	return nil
+}
+
+func (d *Driver) lossMessage() string {
+	if !d.alone {
+		return "the lock of a migration is lost; only the lock of the database's driver keeps other programs out until the migration ends"
+	}
+	return "the lock of a migration is lost; another program can migrate at the same time, and the statement that runs cannot be stopped"
+}
+
+// lockDriver calls the wrapped driver's Lock, which has no context and may wait for ever. When ctx ends or h is lost,
+// lockDriver returns all the same, and the call goes on in its goroutine.
+func (d *Driver) lockDriver(ctx context.Context, h *holdfast.Hold) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(h.Context(), func() { cancel(context.Cause(h.Context())) })()
+	fail := func(err error) error { return fmt.Errorf("migrateholdfast: lock of the database's driver: %w", err) }
+	const session = "another session holds it, for example one that still runs the statement of a killed program"
+	select {
+	case d.calls <- struct{}{}:
+	case <-ctx.Done(): // an earlier call still waits
+		return fail(fmt.Errorf("%w: "+session, context.Cause(ctx)))
+	}
+	result := make(chan error, 1)
+	go func() { result <- d.Driver.Lock() }()
+	select {
+	case err := <-result:
+		<-d.calls
+		if err != nil {
+			return fail(err)
+		}
+		return nil
+	case <-ctx.Done():
+		go func() {
+			if <-result == nil {
+				if err := d.Driver.Unlock(); err != nil {
+					d.logger.Error("the lock of a database's driver is not released", "error", err)
+				}
+			}
+			<-d.calls
+		}()
+		return fail(fmt.Errorf("%w: "+session, context.Cause(ctx)))
+	}
 }
 
 // SetVersion records the version, and whether a migration has begun (dirty) or ended. If the lock is lost, a
@@ -121,10 +189,10 @@ func (d *Driver) lost() error {
 	return d.hold.Err()
 }
 
-// Unlock releases the lock. It waits at most until the session ends.
+// Unlock releases the lock of the wrapped driver, and then the other one. For ZooKeeper, it waits at most until the session ends.
 //
 // The error is holdfast.ErrLost if the lock was lost before. Then another program may have migrated at the same
-// time. The error is database.ErrNotLocked if the Driver does not hold the lock.
+// time, unless the lock of the wrapped driver kept it out. The error is database.ErrNotLocked if the Driver does not hold the lock.
 func (d *Driver) Unlock() error {
 	d.mu.Lock()
 	h := d.hold
@@ -133,16 +201,47 @@ func (d *Driver) Unlock() error {
 	if h == nil {
 		return database.ErrNotLocked
 	}
-	return h.Unlock()
+	return errors.Join(d.unlockDriver(), h.Unlock())
 }
 
-// Close closes the wrapped driver, and then releases the lock if it is held. In this order, nothing that the
-// driver still does to the database is without the lock.
-func (d *Driver) Close() error {
-	closed := d.Driver.Close()
-	err := d.Unlock()
-	if errors.Is(err, database.ErrNotLocked) {
-		err = nil
+func (d *Driver) unlockDriver() error {
+	if d.alone {
+		return nil
 	}
-	return errors.Join(closed, err)
+	return d.Driver.Unlock()
+}
+
+// errCloseLater means that Close could not close the wrapped driver yet.
+var errCloseLater = errors.New("migrateholdfast: the driver still waits for the lock of the database; it is closed when that wait ends")
+
+// Close closes the wrapped driver, and then releases the lock if it is held. In this order, nothing that the
+// driver still does to the database is without the lock. If a call of the wrapped driver's Lock still waits, Close
+// does not wait for it: the driver is closed after that call.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	h := d.hold
+	d.hold = nil
+	d.mu.Unlock()
+	var err error
+	if h != nil {
+		err = d.unlockDriver() // a connection of a pool can outlive Close
+	}
+	select {
+	case d.calls <- struct{}{}:
+		err = errors.Join(err, d.Driver.Close())
+		<-d.calls
+	default:
+		go func() {
+			d.calls <- struct{}{}
+			if err := d.Driver.Close(); err != nil {
+				d.logger.Error("the driver of a database is not closed", "error", err)
+			}
+			<-d.calls
+		}()
+		err = errors.Join(err, errCloseLater)
+	}
+	if h != nil {
+		err = errors.Join(err, h.Unlock())
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -30,20 +31,28 @@ type db struct {
 	stub database.Driver
 	run  func()
 	ran  []string
+	lock chan struct{} // has an element while the lock of the database is held
 }
 
 func newDB() *db {
 	d, _ := stub.WithInstance(nil, &stub.Config{})
-	return &db{stub: d}
+	return &db{stub: d, lock: make(chan struct{}, 1)}
 }
 
-// A conn is a connection to a db: a driver whose own lock does nothing.
+// A conn is a connection to a db: a driver whose lock waits for ever, as that for PostgreSQL.
 type conn struct{ *db }
 
 func (conn) Open(string) (database.Driver, error) { return nil, errors.New("not for URLs") }
 func (conn) Close() error                         { return nil }
-func (conn) Lock() error                          { return errors.New("the wrapped driver's Lock was called") }
-func (conn) Unlock() error                        { return errors.New("the wrapped driver's Unlock was called") }
+func (c conn) Lock() error                        { c.lock <- struct{}{}; return nil }
+func (c conn) Unlock() error {
+	select {
+	case <-c.lock:
+		return nil
+	default:
+		return database.ErrNotLocked
+	}
+}
 
 func (c conn) Run(r io.Reader) error {
 	text, err := io.ReadAll(r)
@@ -359,4 +368,154 @@ func TestTheDriverIsClosedUnderTheLock(t *testing.T) {
 			t.Errorf("Close kept the lock: %v", err)
 		}
 	})
+}
+
+// The lock of the wrapped driver is held while that of the Driver is, and nobody else's wait for it is forgotten.
+func TestTheLockOfTheWrappedDriver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		shared := newDB()
+		d := migrateholdfast.New(conn{shared}, mutex(srv.Client()), 0, nil)
+		shared.run = func() {
+			if len(shared.lock) == 0 {
+				t.Error("a migration runs without the lock of the database")
+			}
+		}
+		if err := newMigrate(t, d).Up(); err != nil {
+			t.Fatal(err)
+		}
+		if len(shared.lock) > 0 {
+			t.Fatal("the lock of the database stays held")
+		}
+
+		shared.lock <- struct{}{} // the session of a killed program
+		for range 2 {
+			begun := time.Now()
+			if err := d.Lock(); !errors.Is(err, database.ErrLocked) || !strings.Contains(err.Error(), "killed program") {
+				t.Errorf("Lock beside another session: %v, want ErrLocked and a reason", err)
+			}
+			if took := time.Since(begun); took >= migrate.DefaultLockTimeout {
+				t.Errorf("Lock took %v", took)
+			}
+			synctest.Wait() // the release is in the background
+			h, err := mutex(srv.Client()).TryLock(context.Background())
+			if err != nil {
+				t.Fatalf("a Lock that failed keeps the lock in ZooKeeper: %v", err)
+			}
+			h.Unlock()
+		}
+		<-shared.lock
+		synctest.Wait()
+		if len(shared.lock) > 0 {
+			t.Error("a Lock that failed keeps the lock of the database")
+		}
+		if err := d.Lock(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The loss of the lock ends a wait for the wrapped driver.
+func TestALossEndsTheWaitForTheDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c, shared := srv.Client(), newDB()
+		shared.lock <- struct{}{}
+		d, locked := migrateholdfast.New(conn{shared}, mutex(c), time.Hour, nil), make(chan error, 1)
+		go func() { locked <- d.Lock() }()
+		time.Sleep(time.Minute)
+		expire(t, srv, c)
+		synctest.Wait()
+		select {
+		case err := <-locked:
+			if !errors.Is(err, holdfast.ErrLost) {
+				t.Errorf("Lock: %v, want ErrLost", err)
+			}
+		default:
+			t.Error("Lock still waits")
+		}
+		<-shared.lock
+	})
+}
+
+// A driver whose Lock still waits is closed when it returns, and Close does not wait for it.
+func TestCloseDoesNotWaitForTheDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		shared, closed := newDB(), false
+		shared.lock <- struct{}{}
+		d := migrateholdfast.New(closing{conn{shared}, func() error { closed = true; return nil }}, mutex(srv.Client()), 0, nil)
+		if err := d.Lock(); !errors.Is(err, database.ErrLocked) {
+			t.Fatalf("Lock: %v, want ErrLocked", err)
+		}
+		if err := d.Close(); err == nil || closed {
+			t.Errorf("Close beside a call of Lock: %v, closed: %v", err, closed)
+		}
+		<-shared.lock
+		synctest.Wait()
+		if !closed || len(shared.lock) > 0 {
+			t.Errorf("after the call of Lock, the driver is closed: %v, and the lock is held: %v", closed, len(shared.lock) > 0)
+		}
+	})
+}
+
+// A row is a driver whose lock is a row, which a program that was killed has left.
+type row struct{ conn }
+
+func (row) Lock() error { return database.ErrLocked }
+
+func TestWithoutDriverLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		d := migrateholdfast.New(row{conn{newDB()}}, mutex(srv.Client()), 0, nil)
+		if err := d.Lock(); !errors.Is(err, database.ErrLocked) || !strings.Contains(err.Error(), "database's driver") {
+			t.Errorf("Lock: %v, want ErrLocked and whose lock it is", err)
+		}
+		d = migrateholdfast.New(row{conn{newDB()}}, mutex(srv.Client()), 0, nil, migrateholdfast.WithoutDriverLock())
+		if err := d.Lock(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Unlock(); err != nil {
+			t.Error(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A program that is killed in a migration leaves the database marked as dirty, and the README says so.
+func TestAKilledMigrationLeavesTheDatabaseDirty(t *testing.T) {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	c, shared, killed, over := srv.Client(), newDB(), make(chan struct{}), make(chan struct{})
+	defer close(over)
+	shared.run = func() { close(killed); <-over }
+	go newMigrate(t, migrateholdfast.New(conn{shared}, mutex(c), 0, nil)).Up()
+	<-killed
+	expire(t, srv, c)
+	<-shared.lock // the database ends the session
+	shared.run = nil
+	next := newMigrate(t, migrateholdfast.New(conn{shared}, mutex(srv.Client()), 0, nil))
+	err := next.Up()
+	if !errors.As(err, new(migrate.ErrDirty)) {
+		t.Fatalf("Up: %v, want ErrDirty", err)
+	}
+	readme, readErr := os.ReadFile("README.md")
+	if text := strings.ReplaceAll(err.Error(), "1", "N"); readErr != nil || !strings.Contains(string(readme), text) {
+		t.Errorf("the README does not have the error that everybody gets: %s (%v)", text, readErr)
+	}
+	if err := next.Force(database.NilVersion); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Up(); err != nil {
+		t.Error(err)
+	}
 }

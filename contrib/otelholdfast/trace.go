@@ -19,7 +19,9 @@ import (
 // Trace returns hooks for the Trace of a [zk.Config]. Call it once for each client.
 //
 // Each request is a span of the kind client: its name is the operation, and its attributes are db.system.name
-// (zookeeper), db.operation.name, holdfast.zookeeper.path, server.address, server.port and error.type. A request
+// (zookeeper), db.operation.name, holdfast.zookeeper.path, server.address, server.port and error.type. An answer about
+// the state of a node is no error, for example that a node does not exist: the locks ask for that, and go on. Its span has
+// db.response.status_code, ZooKeeper's number of the answer, and neither error.type nor the status Error. A request
 // is traced only if its context has a span that the sampler has not dropped. So the client's own requests are not traced, and neither is the
 // delete of Unlock, which no context of a caller ends. The span of the hold includes its time.
 func (t *Tracer) Trace() *zk.Trace {
@@ -45,7 +47,11 @@ func (t *Tracer) Trace() *zk.Trace {
 			}
 			_, span := t.tracer.Start(ctx, op, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(end.Add(-took)), trace.WithAttributes(attrs...))
 			if err != nil && span.IsRecording() {
-				failed(span, errorType(ctx, err), err)
+				if code, ok := answer(err); ok {
+					span.SetAttributes(semconv.DBResponseStatusCode(strconv.Itoa(int(code))))
+				} else {
+					failed(span, errorType(ctx, err), err)
+				}
 			}
 			span.End(trace.WithTimestamp(end))
 		},
@@ -68,16 +74,23 @@ func serverAttributes(address string) []attribute.KeyValue {
 	return attrs
 }
 
+// answer returns the code of an answer about the state of a node. It is part of normal work: the first Lock of a name finds no
+// directory, and makes it.
+func answer(err error) (zk.Code, bool) {
+	code, ok := errors.AsType[zk.Code](err)
+	switch code {
+	case zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty:
+		return code, ok
+	}
+	return 0, false
+}
+
 // errorTypes are values of error.type, with the errors that they stand for. The values are few, as the
 // convention wants.
 var errorTypes = []struct {
 	name string
 	err  error
 }{
-	{"no_node", zk.ErrNoNode},
-	{"node_exists", zk.ErrNodeExists},
-	{"bad_version", zk.ErrBadVersion},
-	{"not_empty", zk.ErrNotEmpty},
 	{"no_auth", zk.ErrNoAuth},
 	{"throttled", zk.ErrThrottled},
 	{"quota_exceeded", zk.ErrQuotaExceeded},

@@ -301,8 +301,40 @@ func TestSpansOfRequests(t *testing.T) {
 		if a := attributes(create); a["holdfast.zookeeper.path"] != "/a" || a["error.type"] != nil || create.Status().Code != codes.Unset {
 			t.Errorf("create has %v, %v", a, create.Status())
 		}
-		if a := attributes(get); a["error.type"] != "no_node" || get.Status().Code != codes.Error {
+		if a := attributes(get); a["db.response.status_code"] != "-101" || a["error.type"] != nil || get.Status().Code != codes.Unset {
 			t.Errorf("get has %v, %v", a, get.Status())
+		}
+	})
+}
+
+// The first use of each kind of lock finds no nodes. That is no error.
+func TestTheFirstUseOfANameIsNoError(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		observed := holdfast.WithObserver(w.tracer.Observer())
+		for _, l := range []holdfast.Locker{
+			holdfast.NewMutex(w.c, "/locks/new/mutex", observed), holdfast.NewRWMutex(w.c, "/locks/new/rw", observed).RLocker(),
+			holdfast.NewSemaphore(w.c, "/locks/new/semaphore", 2, observed).LockerN(1), holdfast.NewNodeLock(w.c, "/locks/new/node", observed),
+		} {
+			for range 2 {
+				h := w.lock(w.ctx, l)
+				h.Unlock()
+			}
+		}
+		_, err := holdfast.NewOnce(w.c, "/locks/new/once", observed).Do(w.ctx, "key", func(context.Context) ([]byte, error) { return nil, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		statuses := make(map[string]bool)
+		for _, s := range w.recorder.Ended() {
+			if s.Status().Code == codes.Error || attributes(s)["error.type"] != nil {
+				t.Errorf("%s has the status %v and %v", s.Name(), s.Status(), attributes(s))
+			}
+			if code, ok := attributes(s)["db.response.status_code"].(string); ok {
+				statuses[code] = true
+			}
+		}
+		if !statuses["-101"] {
+			t.Error("no request has found a node missing: the test tests nothing")
 		}
 	})
 }

@@ -22,8 +22,13 @@ import (
 type Option = fire.Option
 
 // WithWait bounds the wait for another host that runs the fire, and for a server that does not answer. After d, the fire is skipped
-// on this host, and logged. The default is 30 s: then the session of a runner that died has ended.
-func WithWait(d time.Duration) Option { return func(s *fire.Settings) { s.Wait = d } }
+// on this host, and logged. The default is the time until the next fire, and 30 s at most. So after an outage, a host runs
+// the latest fire only.
+//
+// The session of a host that died lasts for the session timeout and a tick of the server, 15 s and 2 s by default. If the wait is shorter,
+// nobody runs the fire of a host that died, and a warning is logged. Then set a shorter zk.Config.SessionTimeout. With a d that
+// is longer than the time between two fires, several fires wait at a time, and run at once when the server answers.
+func WithWait(d time.Duration) Option { return fire.Wait(d) }
 
 // WithOwner names this process to others, see [holdfast.WithOwner].
 func WithOwner(name string) Option { return func(s *fire.Settings) { s.Owner = name } }
@@ -55,8 +60,8 @@ func WithClock(clock cron.Clock) Option { return func(s *fire.Settings) { s.Now 
 // cron.SkipIfStillRunning prevents that within a process. If the runs of all hosts must not overlap, take a
 // [holdfast.Mutex] in the job.
 //
-// If another host runs the fire, this one waits for its end. If the job panics, or its host dies or loses the lock, nothing is recorded,
-// and a host that waits runs the fire. A job that returns counts as a success, unless the
+// If another host runs the fire, this one waits for its end, see WithWait. If the job panics, or its host dies or loses the lock, nothing
+// is recorded, and a host that still waits runs the fire. A host that died keeps the lock until its session has ended. A job that returns counts as a success, unless the
 // context that it has been given has ended. The record outlives the process, and stays
 // for a day.
 //

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"holdfast"
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	// defaultWait bounds the wait for another host, see Settings.
-	defaultWait = 30 * time.Second
+	// longestWait bounds the wait for another host, see Wait.
+	longestWait = 30 * time.Second
 	// memory is how long runs are remembered.
 	memory = 24 * time.Hour
 	// early is how long before a fire a start belongs to it already. cron starts no job early. Only a clock that is
@@ -29,7 +30,8 @@ type Schedule interface{ Next(time.Time) time.Time }
 
 // Settings are what the options set.
 type Settings struct {
-	Wait     time.Duration // 0: the default
+	Wait     time.Duration
+	waits    bool // Wait is given
 	Owner    string
 	Log      *slog.Logger
 	Location *time.Location
@@ -39,9 +41,15 @@ type Settings struct {
 // An Option changes a setting.
 type Option func(*Settings)
 
+// Wait bounds the wait for another host. The default is the time until the next fire, and longestWait at most: so at most
+// one fire of a host waits for a server that does not answer, and runs when it answers again.
+func Wait(d time.Duration) Option { return func(s *Settings) { s.Wait, s.waits = d, true } }
+
 // A Job runs once per fire. It is safe for concurrent use.
 type Job struct {
 	Settings
+	client   *zk.Client
+	advised  atomic.Bool // see advise
 	name     string
 	schedule Schedule
 	once     *holdfast.Once
@@ -49,7 +57,7 @@ type Job struct {
 
 // New makes the job with its records at path/name. It sends nothing.
 func New(c *zk.Client, path, name string, schedule Schedule, opts []Option) (*Job, error) {
-	j := &Job{Settings: Settings{Wait: defaultWait, Log: slog.Default(), Location: time.Local, Now: time.Now}, name: name, schedule: schedule}
+	j := &Job{Settings: Settings{Log: slog.Default(), Location: time.Local, Now: time.Now}, client: c, name: name, schedule: schedule}
 	for _, o := range opts {
 		o(&j.Settings)
 	}
@@ -59,7 +67,7 @@ func New(c *zk.Client, path, name string, schedule Schedule, opts []Option) (*Jo
 		wrong = "the name of the job is empty"
 	case schedule == nil:
 		wrong = "there is no schedule"
-	case j.Wait <= 0:
+	case j.waits && j.Wait <= 0:
 		wrong = fmt.Sprintf("a wait of %v", j.Wait)
 	case !byClock(schedule, j.now()):
 		wrong = "the schedule counts from the start of each process, so hosts have no fire in common: write */5 * * * * instead of @every 5m"
@@ -87,10 +95,11 @@ func byClock(s Schedule, now time.Time) bool {
 // with ctx, or when the lock is lost. If f returns an error, the run is not recorded. Run logs that, and why f was
 // not called.
 func (j *Job) Run(ctx context.Context, f func(context.Context) error) {
-	at := at(j.schedule, j.now()).UTC().Format(time.RFC3339)
+	fire := at(j.schedule, j.now())
+	at, wait := fire.UTC().Format(time.RFC3339), j.wait(fire)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	limit := time.AfterFunc(j.Wait, func() { cancel(fmt.Errorf("gave up after %v", j.Wait)) })
+	limit := time.AfterFunc(wait, func() { cancel(fmt.Errorf("gave up after %v", wait)) })
 	defer limit.Stop()
 	r, err := j.once.Do(ctx, at, func(ctx context.Context) ([]byte, error) {
 		if !limit.Stop() {
@@ -99,6 +108,9 @@ func (j *Job) Run(ctx context.Context, f func(context.Context) error) {
 		return nil, f(ctx)
 	})
 	log := j.Log.With("job", j.name, "fire", at)
+	if err == nil {
+		j.advise(ctx, log, wait)
+	}
 	switch {
 	case errors.Is(err, holdfast.ErrLost), errors.Is(err, holdfast.ErrUncertain), err != nil && r.Ran:
 		log.Error("the end of a job is not recorded, so another host can run this fire again", "error", err)
@@ -106,6 +118,30 @@ func (j *Job) Run(ctx context.Context, f func(context.Context) error) {
 		log.Warn("the fire of a job is skipped", "error", err)
 	case !r.Ran:
 		log.Debug("the fire of a job has run already", "owner", r.Owner, "began", r.Began)
+	}
+}
+
+// wait returns how long the start of a fire waits.
+func (j *Job) wait(fire time.Time) time.Duration {
+	if j.waits {
+		return j.Wait
+	}
+	if next := j.schedule.Next(fire); !next.IsZero() {
+		return min(longestWait, next.Sub(fire))
+	}
+	return longestWait
+}
+
+// advise warns once if nobody waits until the session of a host that died has ended. The server ends sessions at its ticks,
+// which are at most half as long as the shortest timeout. A quarter of the timeout is enough for usual ones.
+func (j *Job) advise(ctx context.Context, log *slog.Logger, wait time.Duration) {
+	s, err := j.client.Session(ctx)
+	if err != nil || j.advised.Load() {
+		return
+	}
+	if need := s.Timeout() + s.Timeout()/4; wait < need && !j.advised.Swap(true) {
+		log.Warn("if the host that runs a job dies, no host runs its fire: set a shorter zk.Config.SessionTimeout, or WithWait to more",
+			"session", s.Timeout(), "wait", wait, "needed", need)
 	}
 }
 

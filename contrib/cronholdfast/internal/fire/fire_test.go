@@ -98,7 +98,7 @@ func TestNewRefuses(t *testing.T) {
 		"no name":     func() (*Job, error) { return New(nil, "/jobs", "", daily, nil) },
 		"no schedule": func() (*Job, error) { return New(nil, "/jobs", "a", nil, nil) },
 		"a wait of 0": func() (*Job, error) {
-			return New(nil, "/jobs", "a", daily, []Option{func(s *Settings) { s.Wait = 0 }})
+			return New(nil, "/jobs", "a", daily, []Option{Wait(0)})
 		},
 		"@every of robfig":      func() (*Job, error) { return New(nil, "/jobs", "a", parse(t, "@every 5m")[0], nil) },
 		"@every of netresearch": func() (*Job, error) { return New(nil, "/jobs", "a", parse(t, "@every 5m")[1], nil) },
