@@ -63,6 +63,7 @@ type Backend struct {
 	alive            context.Context // until Close
 	stop             context.CancelFunc
 	guard            *http.CrossOriginProtection
+	opened           time.Time
 
 	mu       sync.Mutex // guards the fields below
 	closed   bool
@@ -73,7 +74,7 @@ type Backend struct {
 	granted  *recent        // locks that this process has granted
 	released *recent        // locks that this process has released
 	unstored *recent        // runs whose state was not stored, and of which no node tells
-	stored   *recent        // runs that have stored a state, and when
+	stored   *recent        // runs that have stored a state, and how long after opened: the clock can be set
 }
 
 const (
@@ -124,7 +125,7 @@ func New(cfg Config) (*Backend, error) {
 	b := &Backend{
 		cfg: cfg, upload: make(chan struct{}, maxTransfers), download: make(chan struct{}, maxTransfers), mux: http.NewServeMux(), guard: http.NewCrossOriginProtection(),
 		holds: make(map[string]*held), lost: make(chan struct{}), granted: newRecent(), released: newRecent(), unstored: newRecent(), stored: newRecent(),
-		taking: make(map[string]int),
+		taking: make(map[string]int), opened: time.Now(),
 	}
 	b.alive, b.stop = context.WithCancel(context.Background())
 	b.blobs = nodeBlobs{b}

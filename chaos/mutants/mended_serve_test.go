@@ -23,5 +23,25 @@ func ofMendedServe() []mutant {
 			edits: []edit{{"reserve.go", "\terr := queue.Repeat(ctx, func() (err error) {\n\t\tres, err = p.Session.Multi(ctx, zk.CheckOp(", "\terr := queue.Retry(ctx, func() (err error) {\n\t\tres, err = p.Session.Multi(ctx, zk.CheckOp("}},
 			tests: []string{"TestReservationBeginsAnewUnderLostConnections"},
 		},
+		{
+			number: 984, bug: "a state without a lock is stored while somebody takes the lock", where: "holdfast until b1e0e1e",
+			edits: []edit{{"terraform/versions.go", "\tif h == nil {\n\t\tif h, giveBack", "\tif false {\n\t\tif h, giveBack"}, {"terraform/versions.go", "\t\tx.needs = b.blobs.node(ws, v.Name)\n", ""}},
+			pkg:   "terraform", tests: []string{"TestPostWithoutALockMeetsAHolder", "TestNobodyLocksInTheMiddleOfARequest"},
+		},
+		{
+			number: 985, bug: "an upload whose bytes were swept becomes the present state", where: "holdfast until b1e0e1e",
+			edits: []edit{{"terraform/versions.go", "\t\tx.needs = b.blobs.node(ws, v.Name)\n", ""}},
+			pkg:   "terraform", tests: []string{"TestSweepUnderAClockThatMoves"},
+		},
+		{
+			number: 986, bug: "a client that waits gets the lock of a workspace that was frozen meanwhile", where: "holdfast until b1e0e1e",
+			edits: []edit{{"terraform/lock.go", "\terr = b.thawed(ctx, ws, http.StatusLocked, \"\")\n", "\terr = nil\n"}},
+			pkg:   "terraform", tests: []string{"TestFreezeDuringTheWait"},
+		},
+		{
+			number: 987, bug: "a state without a lock is stored though a run has left the workspace dirty meanwhile", where: "holdfast until b1e0e1e",
+			edits: []edit{{"terraform/lock.go", "\tif err = b.open(ctx, ws, LockInfo{}); err != nil { // a run", "\tif err = ctx.Err(); err != nil { // a run"}},
+			pkg:   "terraform", tests: []string{"TestPostWithoutALockFindsADirtyWorkspace"},
+		},
 	}
 }
