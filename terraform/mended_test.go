@@ -253,3 +253,62 @@ func TestFreezeDuringTheWait(t *testing.T) {
 		}
 	}
 }
+
+// After a change of the credentials, only the present ones count, also for requests that are under way.
+func TestSetCredentials(t *testing.T) {
+	credentials := func(users, tokens string) (c terraform.Credentials) {
+		if err := c.ParseUsers(users); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.ParseTokens(tokens); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	b := newBackend(t, func(c *terraform.Config) {
+		c.Credentials = credentials("alice:s3cret\nbob:hunter22", "0123456789abcdef\nfedcba9876543210")
+		c.Poll = patience
+	})
+	as := func(header string) func(id string) answer {
+		return func(id string) answer {
+			c := b.client(id)
+			return c.do("LOCK", c.base+"/lock", c.json(), "Authorization", header)
+		}
+	}
+	alice, bob := as("Basic YWxpY2U6czNjcmV0"), as("Basic Ym9iOmh1bnRlcjIy")
+	first, second := as("Bearer 0123456789abcdef"), as("Bearer fedcba9876543210")
+	want(t, "LOCK", alice("run1"), 200)
+	want(t, "first LOCK of bob", bob("run2"), 423)
+	want(t, "first LOCK with the second token", second("run3"), 423)
+	waits := make(chan answer, 2)
+	for id, who := range map[string]func(string) answer{"run2": bob, "run3": second} {
+		go func() { waits <- who(id) }()
+	}
+	c := b.zk.Client()
+	for n := 0; n < 2; { // until one of them stands in the queue
+		names, _, err := c.Children(t.Context(), "/tf/app/default/lock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = len(names)
+	}
+	if err := b.SetCredentials(terraform.Credentials{}); err == nil {
+		t.Error("a backend with credentials loses them")
+	}
+	if err := b.SetCredentials(credentials("alice:s3cret", "0123456789abcdef")); err != nil {
+		t.Fatal(err)
+	}
+	holder := b.client("run1")
+	want(t, "UNLOCK", holder.do("UNLOCK", holder.base+"/lock", holder.json(), "Authorization", "Basic YWxpY2U6czNjcmV0"), 200)
+	for range 2 {
+		if a := <-waits; a.status == 200 {
+			t.Fatalf("LOCK that waits: %v", a)
+		}
+	}
+	want(t, "bob", bob("run2"), 401)
+	want(t, "second token", second("run3"), 401)
+	want(t, "first token", first("run4"), 200)
+	if err := newBackend(t).SetCredentials(credentials("alice:s3cret", "0123456789abcdef")); err == nil {
+		t.Error("a backend without credentials gets some")
+	}
+}

@@ -18,7 +18,7 @@ import (
 // A login is a browser that is logged in.
 type login struct {
 	name    string
-	role    Role
+	account // without a hash: of the one-time URL
 	expires time.Time
 	ctx     context.Context // ends with the login
 	end     context.CancelFunc
@@ -45,13 +45,17 @@ func (a *Access) loginOf(r *http.Request) *login {
 	return l
 }
 
-// admit logs a browser in.
-func (a *Access) admit(w http.ResponseWriter, name string, role Role) {
+// admit logs a browser in. It returns false if the user has had another account since the password was checked.
+func (a *Access) admit(w http.ResponseWriter, name string, as account) bool {
 	secret := crand.Text()
 	now := time.Now()
-	l := &login{name: name, role: role, expires: now.Add(sessionLife)}
-	l.ctx, l.end = context.WithDeadline(context.Background(), l.expires)
+	l := &login{name: name, account: as, expires: now.Add(sessionLife)}
 	a.mu.Lock()
+	if a.users != nil && !a.users.has(name, as) {
+		a.mu.Unlock()
+		return false
+	}
+	l.ctx, l.end = context.WithDeadline(context.Background(), l.expires)
 	for key, old := range a.sessions {
 		if !now.Before(old.expires) {
 			a.drop(key)
@@ -75,6 +79,7 @@ func (a *Access) admit(w http.ResponseWriter, name string, role Role) {
 		Name: a.cookie, Value: secret, Path: "/", MaxAge: int(sessionLife / time.Second),
 		HttpOnly: true, Secure: a.cfg.TLS, SameSite: http.SameSiteLaxMode,
 	})
+	return true
 }
 
 // drop ends a login. a.mu must be held.
@@ -116,7 +121,7 @@ func (a *Access) exchange(w http.ResponseWriter, r *http.Request, l *login) bool
 		if a.cfg.ReadOnly {
 			role = Viewer
 		}
-		a.admit(w, a.cfg.Owner, role)
+		a.admit(w, a.cfg.Owner, account{role: role})
 		a.log.Info("ui: logged in with the one-time URL", "remote", r.RemoteAddr)
 		a.renewToken()
 	}
@@ -168,15 +173,14 @@ func (a *Access) serveLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")
-	role, ok := a.cfg.Users.check(r.Context(), name, password)
-	if !ok {
+	as, ok := a.present().check(r.Context(), name, password)
+	if !ok || !a.admit(w, name, as) {
 		a.log.Warn("ui: login refused", "name", name, "remote", r.RemoteAddr)
 		a.show(w, http.StatusUnauthorized, actPage{Title: "Log in", Login: true, Next: local(r.PostForm.Get("next")), Refused: "wrong name or password"})
 		return
 	}
 	a.guard.giveBack(from)
-	a.admit(w, name, role)
-	a.log.Info("ui: logged in", "name", name, "role", string(role), "remote", r.RemoteAddr)
+	a.log.Info("ui: logged in", "name", name, "role", string(as.role), "remote", r.RemoteAddr)
 	redirect(w, local(r.PostForm.Get("next")))
 }
 

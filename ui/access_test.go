@@ -605,3 +605,82 @@ func TestSlowClientsAreCut(t *testing.T) {
 		})
 	}
 }
+
+// The login of a user who is gone, or has another password or role, ends at once, and with it an open page. Other
+// logins go on.
+func TestSetUsersEndsTheLoginsOfChangedUsers(t *testing.T) {
+	t.Parallel()
+	another, err := hashPassword("ann", Operator, "battery staple", leastRounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann, vic, _ := strings.Cut(testUsers(), "\n")
+	for name, tt := range map[string]struct {
+		now  string
+		ends bool
+	}{
+		"the same":         {ann + "\n" + vic, false},
+		"vic goes":         {ann, false},
+		"ann goes":         {vic, true},
+		"another password": {another, true},
+		"another role":     {strings.Replace(ann, ":operator:", ":viewer:", 1), true},
+	} {
+		d := newDoor(t, AccessConfig{Users: users(t)})
+		cookie := cookieOf(t, d.logIn("ann", "correct horse"))
+		opened, ended := make(chan struct{}), make(chan struct{})
+		stream := d.protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			close(opened)
+			<-r.Context().Done()
+		}))
+		ctx, leave := context.WithCancel(t.Context())
+		go func() {
+			defer close(ended)
+			r := httptest.NewRequestWithContext(ctx, "GET", "http://127.0.0.1:7480/events", nil)
+			k, v, _ := strings.Cut(cookie, ": ")
+			r.Header.Set(k, v)
+			stream.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		<-opened
+		now, err := ParseUsers(tt.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.SetUsers(now); err != nil {
+			t.Error(err)
+		}
+		if w := send(d, "GET", "/", nil, cookie); (w.Code != http.StatusOK) != tt.ends {
+			t.Errorf("%s: %d; the login ends: %v", name, w.Code, tt.ends)
+		} else if tt.ends {
+			<-ended
+		}
+		leave()
+		<-ended
+	}
+	d := newDoor(t, AccessConfig{})
+	if err := d.SetUsers(users(t)); err == nil {
+		t.Error("a page without users gets some")
+	}
+	d = newDoor(t, AccessConfig{Users: users(t)})
+	if err := d.SetUsers(nil); err == nil || d.logIn("ann", "correct horse").Code != http.StatusSeeOther {
+		t.Errorf("a page with users loses them: %v", err)
+	}
+}
+
+// A user is removed after the password was found to be right, and before the login.
+func TestUserIsRemovedDuringTheLogin(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, AccessConfig{Users: users(t)})
+	as, ok := d.present().check(t.Context(), "ann", "correct horse")
+	_, vic, _ := strings.Cut(testUsers(), "\n")
+	now, err := ParseUsers(vic)
+	if err != nil || !ok {
+		t.Fatal(err, ok)
+	}
+	if err := d.SetUsers(now); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	if d.admit(w, "ann", as) || len(w.Result().Cookies()) > 0 {
+		t.Error("ann is logged in")
+	}
+}

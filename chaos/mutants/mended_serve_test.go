@@ -43,5 +43,20 @@ func ofMendedServe() []mutant {
 			edits: []edit{{"terraform/lock.go", "\tif err = b.open(ctx, ws, LockInfo{}); err != nil { // a run", "\tif err = ctx.Err(); err != nil { // a run"}},
 			pkg:   "terraform", tests: []string{"TestPostWithoutALockFindsADirtyWorkspace"},
 		},
+		{
+			number: 988, bug: "the login of a user lives on after the user was removed", where: "holdfast until b1e0e1e",
+			edits: []edit{{"ui/access.go", "if u != nil && !u.has(l.name, l.account) {", "if u == nil && l != nil {"}},
+			pkg:   "ui", tests: []string{"TestSetUsersEndsTheLoginsOfChangedUsers"},
+		},
+		{
+			number: 989, bug: "a client whose digest is no user's stays when digest is required", where: "holdfast until b1e0e1e",
+			edits: []edit{{"zkserver/internal/login/users.go", "!u.isUser(id) && !u.isSuper(id):", "!u.isUser(id) && !u.isSuper(id) && u.super == id.ID:"}},
+			pkg:   "zkserver", tests: []string{"TestSetUsersDemandsARightDigest"},
+		},
+		{
+			number: 990, bug: "a request that waits gets the lock after its credentials were removed", where: "holdfast until b1e0e1e",
+			edits: []edit{{"terraform/backend.go", "\t\t\tcancel(errRemoved)\n", "\t\t\t_ = cancel\n"}},
+			pkg:   "terraform", tests: []string{"TestSetCredentials"},
+		},
 	}
 }
