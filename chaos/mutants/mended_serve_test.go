@@ -58,5 +58,15 @@ func ofMendedServe() []mutant {
 			edits: []edit{{"terraform/backend.go", "\t\t\tcancel(errRemoved)\n", "\t\t\t_ = cancel\n"}},
 			pkg:   "terraform", tests: []string{"TestSetCredentials"},
 		},
+		{
+			number: 991, bug: "the page leads its user out of the path of a proxy", where: "holdfast until b1e0e1e",
+			edits: []edit{{"ui/access_login.go", "here(r)+strings.TrimPrefix(target, \"/\")", "\"/\"+strings.TrimPrefix(target, \"/\")"}},
+			pkg:   "ui", tests: []string{"TestPageBelowAPathOfAProxy"},
+		},
+		{
+			number: 992, bug: "a link to the page leads to another page of its host after the login", where: "–",
+			edits: []edit{{"ui/access_login.go", "slices.Contains(strings.Split(u.Path, \"/\"), \"..\")", "slices.Contains(strings.Split(u.Path, \"/\"), \"…\")"}},
+			pkg:   "ui", tests: []string{"TestRedirectsStayHere"},
+		},
 	}
 }
