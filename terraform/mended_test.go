@@ -72,7 +72,7 @@ func TestNobodyLocksInTheMiddleOfARequest(t *testing.T) {
 			other := newBackendOn(t, b.zk)
 			var locked atomic.Int64
 			b.zk.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
-				if !strings.Contains(path, "detaching-") && locked.CompareAndSwap(0, 1) {
+				if strings.Contains(path, "/lock/") && !strings.Contains(path, "detaching-") && locked.CompareAndSwap(0, 1) {
 					locked.Store(int64(other.client("run1").lock().status))
 				}
 				return zktest.Pass
@@ -194,7 +194,7 @@ func TestSweepUnderAClockThatMoves(t *testing.T) {
 			}
 			var once atomic.Bool
 			b.zk.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
-				if strings.Contains(path, "/default/lock/") && once.CompareAndSwap(false, true) { // the version is written
+				if strings.Contains(path, "/lock/") && once.CompareAndSwap(false, true) { // the version is written
 					if by > 0 {
 						b.zk.MoveClock(by)
 					}
