@@ -16,12 +16,23 @@ import (
 
 	"holdfast"
 	"holdfast/ui"
+	"holdfast/zktest"
 )
 
 // A relayed is a page behind a proxy that serves it below a path.
 type relayed struct {
 	t     *testing.T
 	token string // the path of the one-time URL
+}
+
+// newSlowWorld is newWorld with sessions that outlast a busy machine.
+func newSlowWorld(t *testing.T) *world {
+	w := &world{t: t, server: zktest.NewServer()}
+	t.Cleanup(w.server.Close)
+	for range 3 {
+		w.clients = append(w.clients, w.server.Client())
+	}
+	return w
 }
 
 // below serves a page below a path of mux, as a proxy does that strips the path.
@@ -147,7 +158,7 @@ func TestPageBelowAPathOfAProxy(t *testing.T) {
 	for _, prefix := range []string{"", "/locks", "/a/b.c/d"} {
 		for _, withUsers := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%q users=%v", prefix, withUsers), func(t *testing.T) {
-				w := newWorld(t)
+				w := newSlowWorld(t)
 				h := w.take(holdfast.NewMutex(w.clients[1], space+"db", holdfast.WithOwner("ada")))
 				other := w.take(holdfast.NewMutex(w.clients[2], space+"x", holdfast.WithOwner("bob")))
 				var mu sync.Mutex
@@ -266,7 +277,7 @@ func (b *tab) addressWith(part string) string {
 // Two pages below two paths of one host, with one name of the cookie, do not log each other out. A page at the root
 // does not either.
 func TestPagesBelowTwoPathsOfAHost(t *testing.T) {
-	w := newWorld(t)
+	w := newSlowWorld(t)
 	mux := http.NewServeMux()
 	port := func() *net.TCPAddr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7480} }
 	tokens := make(map[string]string)
@@ -295,7 +306,7 @@ func TestPagesBelowTwoPathsOfAHost(t *testing.T) {
 
 // A path that is not clean is no page. A redirect to the clean one would leave the path of a proxy.
 func TestPathsThatAreNotCleanAreNoPages(t *testing.T) {
-	w := newWorld(t)
+	w := newSlowWorld(t)
 	_, base := w.open(ui.Config{})
 	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for _, path := range []string{"/locks", "a/../locks", "assets", "assets/", "./locks"} {
