@@ -235,3 +235,59 @@ func TestReservationsUnderRandomSteps(t *testing.T) {
 		})
 	}
 }
+
+// Each lock of a MultiLock has a reservation and a client of its own. Writers and named locks rest as a Mutex does.
+func TestReservationOfOtherKindsUnderAClockThatMoves(t *testing.T) {
+	const d = 10 * time.Second
+	const second = "/holdfast/locks/second"
+	for name, of := range map[string]func(a, b *zk.Client) holdfast.Locker{
+		"MultiLock": func(a, b *zk.Client) holdfast.Locker {
+			return holdfast.NewMultiLock(holdfast.NewMutex(a, lockPath), holdfast.NewMutex(b, second))
+		},
+		"writer": func(a, _ *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(a, lockPath) },
+		"reader": func(a, _ *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(a, lockPath).RLocker() },
+		"named": func(a, _ *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(a, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("n")))
+		},
+		"value": func(a, _ *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(a, lockPath, holdfast.WithValue([]byte("v")))
+		},
+	} {
+		for _, old := range []bool{true, false} { // the waiter has joined before the reservation
+			t.Run(fmt.Sprintf("%s/%v", name, old), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					var holders []*holdfast.Hold
+					if name == "named" {
+						holders = append(holders, lock(t, holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(holdfast.LayoutNamed("n")))))
+					} else {
+						holders = append(holders, lock(t, holdfast.NewMutex(client(t, srv), lockPath)), lock(t, holdfast.NewMutex(client(t, srv), second)))
+					}
+					got := make(chan time.Time, 1)
+					wait := func() {
+						unlock(t, lock(t, holdfast.Reservable(of(client(t, srv), client(t, srv)))))
+						got <- time.Now()
+					}
+					if old {
+						go wait()
+						time.Sleep(time.Second)
+						srv.MoveClock(-time.Hour)
+					}
+					for _, h := range holders {
+						reserve(t, h, d)
+					}
+					began := time.Now()
+					if !old {
+						srv.MoveClock(-time.Hour)
+					}
+					for _, h := range holders {
+						unlock(t, h)
+					}
+					if !old {
+						go wait()
+					}
+					wantRest(t, (<-got).Sub(began), d)
+				})
+			})
+		}
+	}
+}
