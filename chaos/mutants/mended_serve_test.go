@@ -68,5 +68,15 @@ func ofMendedServe() []mutant {
 			edits: []edit{{"ui/access_login.go", "slices.Contains(strings.Split(u.Path, \"/\"), \"..\")", "slices.Contains(strings.Split(u.Path, \"/\"), \"…\")"}},
 			pkg:   "ui", tests: []string{"TestRedirectsStayHere"},
 		},
+		{
+			number: 993, bug: "a detached lock lasts until the server's clock has made up for a step back", where: "holdfast until b1e0e1e",
+			edits: []edit{{"internal/queue/detached.go", "stat.Mtime <= p.ctime || lasts", "stat.Mtime > 0 || lasts"}},
+			tests: []string{"TestDetachedUnderAClockThatMoves"},
+		},
+		{
+			number: 994, bug: "the expiry of a detached lock is by the clock before a step back during the wait", where: "holdfast until b1e0e1e",
+			edits: []edit{{"detached.go", "expires-right > p.Session.Timeout().Milliseconds() {", "expires-right > (24*time.Hour).Milliseconds() {"}},
+			tests: []string{"TestDetachedUnderAClockThatMoves"},
+		},
 	}
 }
