@@ -42,7 +42,9 @@ type Claim struct {
 // If expires is above zero, the lock ends this long after Lock has asked the server for it. Then a client of this
 // package that is first or second in line removes it; a reader only if it is first. TryLock removes it, too. Where only
 // others wait, the server removes it some minutes later, if it has nodes with a time to live (Apache ZooKeeper needs
-// extendedTypesEnabled). Times are by the server's clock, and the lock never ends early unless that clock jumps.
+// extendedTypesEnabled). Times are by the server's clock, and the lock never ends early unless that clock is set forward
+// while the lock is held. If that clock is set back, the lock ends at the latest its own time, and a session timeout,
+// after the first caller that comes then: this caller writes a new time of expiry, if it may write the node.
 // When Lock returns, at least half of the time is left.
 func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Option) *Detached {
 	o := newOptions(opts)
@@ -161,12 +163,33 @@ func (d *Detached) enter(ctx context.Context, patience bool) (c Claim, err error
 	case expires == 0:
 		return c, nil
 	}
+	if right := change.Stat.Ctime + d.expires.Milliseconds() + 1; change.Stat.Czxid != 0 && expires-right > p.Session.Timeout().Milliseconds() {
+		d.shorten(ctx, c, o.note, right, p.Session.Timeout())
+		expires = right
+	}
 	if left := change.Left(expires); left <= 0 || 2*left < d.expires.Milliseconds() {
 		d.giveUp(ctx, c, p.Session.Timeout())
 		return Claim{}, errLate
 	}
 	c.Expires = time.UnixMilli(expires)
 	return c, nil
+}
+
+// shorten writes the right time of expiry into the node of a claim. The one that is there is too late by more than the
+// request for our place can have taken: the server's clock has gone back during the wait. If no server answers for as
+// long as patience, the lock may last longer.
+func (d *Detached) shorten(ctx context.Context, c Claim, n queue.Note, expires int64, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	n.Token, n.Expires = c.Token, expires
+	data, err := n.Encode()
+	if err != nil {
+		return
+	}
+	_ = queue.Repeat(ctx, func() error {
+		_, err := d.lock.Client.Set(ctx, c.Path, data, 0)
+		return err
+	})
 }
 
 // settle finds out whether a Lock that has failed with cause holds the lock all the same, and when that lock expires. The

@@ -69,9 +69,6 @@ func ReadMark(data []byte) (r Result, again []byte, err error) {
 // OnceShard returns the directory above that of a Once's key.
 func OnceShard(name string) string { m := marksOf("", name); return m.shard }
 
-// LeftOf is leftOf.
-var LeftOf = leftOf
-
 // OnceDirectory returns the directory of a Once's key.
 func OnceDirectory(path, key string) string { m := marksOf(path, key); return m.dir }
 

@@ -22,7 +22,8 @@ type Reservation struct {
 	Path  string // of the lock
 	Owner string // of the Hold that made it, see WithOwner
 	Token int64  // the fencing token of that Hold
-	// From is when the server recorded it, by the server's clock, and Until is its end.
+	// From is when the server recorded it, by the server's clock, and Until is its end. If that clock has gone back,
+	// both change when a client looks (see Hold.Reserve).
 	From, Until time.Time
 
 	node string
@@ -47,8 +48,15 @@ func (r *Reservation) Unwrap() error { return ErrLocked }
 // Reserve is for a job that several hosts start at the same time by clocks that differ: the first host reserves
 // the lock before it starts the job. However short the job is, and whatever happens to the first host, no other
 // host runs the job within d. Only the server's clock counts. If that clock is set forward, or a new leader's
-// clock is ahead, the reservation ends earlier by the difference. A clock that is set back makes no
-// reservation longer than d from the moment when a waiter sees it.
+// clock is ahead, the reservation ends earlier by the difference.
+//
+// If that clock is set back, or a new leader's clock is behind, the reservation never ends earlier, and every step
+// can make it longer by at most d. A client that acquires the lock through a Reservable Locker and finds the
+// reservation in the future does not know how old it is. It writes the reservation again, so d begins anew for all
+// clients. So a reservation ends at the latest d after the first Lock or TryLock that follows the last step. A waiter
+// that has seen the reservation waits no longer than d, whatever the clock does. A client that may not write
+// the node (see WithACL) counts d by itself while it waits. Its TryLock is refused until the clock has made up for the
+// step.
 //
 // The reservation is not in the queue. Callers without Reservable do not see it, and nor do clients of other
 // libraries and earlier versions of holdfast: they acquire the lock as soon as it is released.
@@ -293,8 +301,9 @@ func (h *Hold) rest(ctx context.Context, patience bool) error {
 			continue
 		}
 		var seen *Reservation
+		now := moment{t.places[0].Czxid(), t.places[0].Ctime(), t.places[0].Joined()}
 		for {
-			r, left, err := t.reserved(ctx)
+			r, left, err := t.left(ctx, &now)
 			switch {
 			case err != nil && ctx.Err() != nil && seen != nil:
 				return fmt.Errorf("%w: %w", context.Cause(ctx), seen)
@@ -328,9 +337,122 @@ func (h *Hold) rest(ctx context.Context, patience bool) error {
 	return nil
 }
 
-// reserved returns the reservation of the lock of t, and how much of it is left. It is not the tenure's own. The
-// server that we read from may be behind the one that told us of our turn, see job.look.
-func (t *tenure) reserved(ctx context.Context) (r *Reservation, left time.Duration, _ error) {
+// A moment is a time by the server's clock, and one by ours. A transaction with the zxid was executed at the first and
+// before the second.
+type moment struct {
+	zxid   int64
+	server int64 // in milliseconds
+	local  time.Time
+}
+
+// left returns the reservation of t's lock, and how much of it is left. It returns nil if there is none, or if it is the
+// tenure's own. now is the latest moment that we know, and left replaces it.
+//
+// The server's clock can be set between two transactions, and another leader has another clock. So left compares the
+// reservation only with a later transaction, and counts from there by our own clock. If the later transaction has
+// the earlier time, the clock has gone back, and nobody knows the age of the reservation. Then left writes it again,
+// so its time begins anew. Otherwise callers of TryLock, which have no clock of their own, would be refused until the
+// server's clock has made up for the step.
+func (t *tenure) left(ctx context.Context, now *moment) (*Reservation, time.Duration, error) {
+	p := t.places[0]
+	for {
+		found, err := t.readReserved(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		r, err := reservationIn(t.lock.Path, t.reservedNode(), found)
+		if r == nil || err != nil || r.Token == p.Token {
+			return nil, 0, err
+		}
+		if found.Stat.Mzxid > now.zxid {
+			seen := time.Now()
+			switch *now, err = t.touch(ctx); {
+			case errors.Is(err, zk.ErrNoAuth):
+				*now = moment{found.Stat.Mzxid, found.Stat.Mtime, seen} // it is as old at least
+			case err != nil:
+				return nil, 0, err
+			}
+		}
+		if now.server < found.Stat.Mtime {
+			stat, err := t.renew(ctx, found)
+			switch {
+			case err == nil:
+				found.Stat = stat
+				r, _ = reservationIn(t.lock.Path, t.reservedNode(), found)
+			case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // perhaps by us
+				continue
+			case !errors.Is(err, zk.ErrNoAuth):
+				return nil, 0, err
+			}
+			// Our clock goes on: the reservation is older than now.local in any case.
+			now.zxid, now.server = found.Stat.Mzxid, found.Stat.Mtime
+		}
+		// The server's times are cut to a millisecond, so the reservation may be a millisecond younger.
+		age := time.Duration(max(now.server-found.Stat.Mtime-1, 0))*time.Millisecond + time.Since(now.local)
+		return r, r.Until.Sub(r.From) - age, nil
+	}
+}
+
+// renew writes a reservation again as it is, if we still hold the lock. The error is zk.ErrBadVersion or zk.ErrNoNode if
+// the reservation has changed.
+func (t *tenure) renew(ctx context.Context, found zk.Result) (zk.Stat, error) {
+	p := t.places[0]
+	var res []zk.Result
+	err := queue.Repeat(ctx, func() (err error) {
+		res, err = p.Session.Multi(ctx, zk.CheckOp(p.Path(), zk.AnyVersion), zk.SetOp(t.reservedNode(), found.Data, found.Stat.Version))
+		return err
+	})
+	switch {
+	case err == nil:
+		return res[1].Stat, nil
+	case len(res) > 0 && errors.Is(res[0].Err, zk.ErrNoNode):
+		return zk.Stat{}, t.gone()
+	}
+	return zk.Stat{}, err
+}
+
+// touch writes the data of our own node again, and returns the moment of that.
+func (t *tenure) touch(ctx context.Context) (moment, error) {
+	end, err := t.rewrites.begin(ctx)
+	if err != nil {
+		return moment{}, err
+	}
+	defer end()
+	p := t.places[0]
+	for {
+		var data []byte
+		var stat zk.Stat
+		err := queue.Retry(ctx, func() (err error) {
+			data, stat, err = p.Session.Get(ctx, p.Path())
+			return err
+		})
+		if err == nil {
+			err = queue.Retry(ctx, func() (err error) {
+				stat, err = p.Session.Set(ctx, p.Path(), data, stat.Version)
+				return err
+			})
+		}
+		switch {
+		case err == nil:
+			return moment{stat.Mzxid, stat.Mtime, time.Now()}, nil
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrConnectionLoss): // perhaps by us
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			err = t.gone()
+		}
+		return moment{}, err
+	}
+}
+
+// gone ends the tenure, whose node is gone.
+func (t *tenure) gone() error {
+	t.lose(queue.ErrGone)
+	return fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
+}
+
+// readReserved reads the node of the reservation. The server that we read from may be behind the one that told us of our
+// turn, see job.look.
+func (t *tenure) readReserved(ctx context.Context) (zk.Result, error) {
 	p := t.places[0]
 	get := zk.GetOp(t.reservedNode())
 	ops := []zk.Op{get}
@@ -349,32 +471,14 @@ func (t *tenure) reserved(ctx context.Context) (r *Reservation, left time.Durati
 			return err
 		})
 		if err != nil {
-			return nil, 0, err
+			return zk.Result{}, err
 		}
 		if len(ops) == 1 || res[0].Err != nil {
-			break
+			return res[len(res)-1], nil
 		}
 		if err := barrier(p); err != nil { // it still shows the node that we have waited for
-			return nil, 0, err
+			return zk.Result{}, err
 		}
 		ops = ops[1:]
 	}
-	found := res[len(res)-1]
-	r, err := reservationIn(t.lock.Path, t.reservedNode(), found)
-	if r == nil || err != nil || r.Token == p.Token {
-		return nil, 0, err
-	}
-	now := time.Now()
-	age := p.AtLeast(now) - found.Stat.Mtime
-	if found.Stat.Mzxid > p.Czxid() {
-		age = min(age, p.At(now)-p.Ctime()) // it is younger than our place, whatever the clocks of two leaders say
-	}
-	return r, leftOf(r.Until.Sub(r.From), age), nil
-}
-
-// leftOf returns how much is left of a reservation that has lasted for age, in milliseconds. A negative age means
-// that the server's clock has gone back.
-func leftOf(d time.Duration, age int64) time.Duration {
-	// The times that age comes from are cut to a millisecond, so the reservation may be a millisecond younger.
-	return d - time.Duration(max(age-1, 0))*time.Millisecond
 }

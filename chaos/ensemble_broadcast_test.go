@@ -22,7 +22,7 @@ func (l *leading) propose(t *txn) {
 	s, e := l.s, l.s.e
 	l.counter++
 	t.zxid = l.epoch<<32 | l.counter
-	t.at = e.began.Add(e.now()).UnixMilli()
+	t.at = e.began.Add(e.now() + e.ahead).UnixMilli()
 	s.log = append(s.log, t)
 	length := len(s.log)
 	for _, c := range l.inOrder() {

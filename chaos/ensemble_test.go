@@ -57,6 +57,7 @@ type ensemble struct {
 	order   uint64 // of events at the same time
 	timer   *time.Timer
 	closed  bool
+	ahead   time.Duration // see moveClock
 	passwds map[int64][]byte
 	conns   int // count of all connections so far
 
@@ -186,6 +187,13 @@ func (e *ensemble) at(when time.Duration, do func()) {
 }
 
 func (e *ensemble) after(d time.Duration, do func()) { e.at(e.now()+d, do) }
+
+// moveClock moves the clock by which all servers stamp nodes.
+func (e *ensemble) moveClock(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ahead += d
+}
 
 // run runs the events that are due.
 func (e *ensemble) run() {

@@ -24,12 +24,13 @@ const (
 	turnsOfAll   = "turns"
 )
 
-// TestSimulationOfReservations runs worlds in which workers reserve a lock beside the other workers.
+// TestSimulationOfReservations runs worlds in which workers reserve a lock beside the other workers. In half of
+// them, the servers' clock goes back.
 func TestSimulationOfReservations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long: go test without -short runs it")
 	}
-	simulateLasting(t, reservations, "claims", "reserved", "refused", "gave up")
+	simulateLasting(t, reservations, "claims", "reserved", "refused", "gave up", "clock set back")
 }
 
 // TestSimulationOfDetached runs worlds in which detached locks and mutexes have one path.
@@ -99,7 +100,24 @@ func (w *world) startLasting(ctx context.Context, workers *sync.WaitGroup, kind 
 			workers.Go(func() { g.work(ctx, c, rng, work) })
 		}
 	}
+	if rng := rand.New(rand.NewPCG(w.seed, 7000)); kind == reservations && rng.IntN(2) == 0 {
+		workers.Go(func() { g.moveClock(ctx, rng) })
+	}
 	return g.check
+}
+
+// moveClock sets the servers' clock back, again and again, by a moment or an hour.
+func (g *lasting) moveClock(ctx context.Context, rng *rand.Rand) {
+	for !g.draining.Load() {
+		(&worker{}).sleep(ctx, time.Duration(rng.ExpFloat64()*float64(3*time.Second)))
+		by := time.Duration(rng.ExpFloat64() * float64(2*time.Second))
+		if rng.IntN(3) == 0 {
+			by = time.Hour
+		}
+		g.tell("the clock goes back by %v", by)
+		g.servers.moveClock(-by)
+		g.did("clock set back")
+	}
 }
 
 func (g *lasting) did(what string) {

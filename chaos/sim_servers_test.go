@@ -16,6 +16,7 @@ type servers interface {
 	crash() // all servers
 	close() // for good
 	expire(session int64) bool
+	moveClock(d time.Duration) // of all servers
 	counts() (sessions, connections, watches int)
 	watchers() string // the watches, as far as they are known
 	waiting() string  // requests of clients without an answer
@@ -32,6 +33,7 @@ type oneServer struct {
 	mu     sync.Mutex // guards the fields below
 	srv    *zkserver.Server
 	served chan struct{}
+	moved  time.Duration // see moveClock
 }
 
 func newOneServer(n *network, tick time.Duration, asker *line, login login) *oneServer {
@@ -59,7 +61,15 @@ func (s *oneServer) start() {
 	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	srv.MoveClock(s.moved)
 	s.srv, s.served = srv, served
+}
+
+func (s *oneServer) moveClock(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.moved += d
+	s.srv.MoveClock(d)
 }
 
 func (s *oneServer) server() *zkserver.Server {

@@ -63,8 +63,11 @@ type Backend struct {
 	alive            context.Context // until Close
 	stop             context.CancelFunc
 	guard            *http.CrossOriginProtection
+	opened           time.Time
 
 	mu       sync.Mutex // guards the fields below
+	users    Credentials
+	requests map[*http.Request]context.CancelCauseFunc // that are being answered
 	closed   bool
 	holds    map[string]*held // of Config.Ephemeral, by lock path and id
 	lost     chan struct{}
@@ -73,7 +76,7 @@ type Backend struct {
 	granted  *recent        // locks that this process has granted
 	released *recent        // locks that this process has released
 	unstored *recent        // runs whose state was not stored, and of which no node tells
-	stored   *recent        // runs that have stored a state, and when
+	stored   *recent        // runs that have stored a state, and how long after opened: the clock can be set
 }
 
 const (
@@ -124,7 +127,7 @@ func New(cfg Config) (*Backend, error) {
 	b := &Backend{
 		cfg: cfg, upload: make(chan struct{}, maxTransfers), download: make(chan struct{}, maxTransfers), mux: http.NewServeMux(), guard: http.NewCrossOriginProtection(),
 		holds: make(map[string]*held), lost: make(chan struct{}), granted: newRecent(), released: newRecent(), unstored: newRecent(), stored: newRecent(),
-		taking: make(map[string]int),
+		taking: make(map[string]int), opened: time.Now(), users: cfg.Credentials, requests: make(map[*http.Request]context.CancelCauseFunc),
 	}
 	b.alive, b.stop = context.WithCancel(context.Background())
 	b.blobs = nodeBlobs{b}
@@ -151,12 +154,52 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the request comes from a web page", http.StatusForbidden)
 	case b.cfg.Credentials.Empty() && rebound(r):
 		http.Error(w, "use localhost or an IP address, or give the server users", http.StatusForbidden)
-	case !b.cfg.Credentials.admit(r):
-		w.Header().Set("WWW-Authenticate", `Basic realm="holdfast", charset="UTF-8"`)
-		http.Error(w, "wrong user, password or token", http.StatusUnauthorized)
 	default:
-		b.mux.ServeHTTP(w, r)
+		ctx, end, ok := b.admit(r)
+		defer end()
+		if !ok {
+			w.Header().Set("WWW-Authenticate", `Basic realm="holdfast", charset="UTF-8"`)
+			http.Error(w, "wrong user, password or token", http.StatusUnauthorized)
+			return
+		}
+		b.mux.ServeHTTP(w, r.WithContext(ctx))
 	}
+}
+
+// admit checks the credentials of a request. ctx ends with the request, or when they are removed.
+func (b *Backend) admit(r *http.Request) (ctx context.Context, end func(), ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.users.admit(r) {
+		return nil, func() {}, false
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	b.requests[r] = cancel
+	return ctx, func() {
+		b.mu.Lock()
+		delete(b.requests, r)
+		b.mu.Unlock()
+		cancel(nil)
+	}, true
+}
+
+var errRemoved = errors.New("the credentials of the request were removed")
+
+// SetCredentials replaces the users and the tokens. Requests of those who are gone end. A Backend without credentials
+// stays one, and the other way round: then SetCredentials fails and changes nothing.
+func (b *Backend) SetCredentials(c Credentials) error {
+	if c.Empty() != b.cfg.Credentials.Empty() {
+		return errors.New("terraform: a Backend with credentials and one without need a restart in between")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.users = c
+	for r, cancel := range b.requests {
+		if !c.admit(r) {
+			cancel(errRemoved)
+		}
+	}
+	return nil
 }
 
 // route finds the handler for the method of a request. On the lock's address, POST and PUT are LOCK, and DELETE is

@@ -21,6 +21,8 @@ type blobs interface {
 	write(ctx context.Context, ws Workspace, name string, data []byte) error
 	read(ctx context.Context, ws Workspace, name string) ([]byte, error)
 	remove(ctx context.Context, ws Workspace, name string) error
+	// node is the node that exists as long as the version does, "" if there is none.
+	node(ws Workspace, name string) string
 	// list returns the names, each with its age.
 	list(ctx context.Context, ws Workspace) (map[string]time.Duration, error)
 }
@@ -35,6 +37,8 @@ const pieceBytes = 512 << 10
 type nodeBlobs struct{ b *Backend }
 
 func (n nodeBlobs) dir(ws Workspace) string { return n.b.base(ws) + "/versions" }
+
+func (n nodeBlobs) node(ws Workspace, name string) string { return n.dir(ws) + "/" + name }
 
 func (n nodeBlobs) write(ctx context.Context, ws Workspace, name string, data []byte) error {
 	dir := n.dir(ws) + "/" + name
@@ -88,26 +92,29 @@ func (n nodeBlobs) list(ctx context.Context, ws Workspace) (map[string]time.Dura
 		return nil, err
 	}
 	all := make(map[string]time.Duration)
-	made := make(map[string]time.Time)
-	var now time.Time // by the server's clock, at least
+	made := make(map[string]zk.Stat)
+	var last zk.Stat // the newest: its time is the latest that we know of the server's clock, which can be set
 	for _, name := range names {
-		_, stat, err := n.b.get(ctx, n.dir(ws)+"/"+name)
+		_, stat, err := n.b.get(ctx, n.node(ws, name))
 		if err != nil {
 			continue
 		}
-		made[name] = time.UnixMilli(stat.Ctime)
-		if made[name].After(now) {
-			now = made[name]
+		made[name] = stat
+		if stat.Czxid > last.Czxid {
+			last = stat
 		}
 	}
-	for name, at := range made {
-		all[name] = now.Sub(at)
+	for name, stat := range made {
+		all[name] = time.UnixMilli(last.Ctime).Sub(time.UnixMilli(stat.Ctime))
 	}
 	return all, nil
 }
 
 // fileBlobs keep a version as a file. It appears complete or not at all.
 type fileBlobs struct{ dir string }
+
+// node returns none: a complete file is never swept.
+func (fileBlobs) node(Workspace, string) string { return "" }
 
 // root opens the directory of a workspace. Names cannot leave it.
 func (f fileBlobs) root(ws Workspace) (*os.Root, error) {

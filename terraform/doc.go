@@ -15,7 +15,7 @@
 //   - A lock is a persistent node. It outlives this process, its session and the client, until the client or a
 //     person unlocks it. With Config.Ephemeral, a lock dies with this process instead.
 //   - A state is stored only while its lock is held: both are checked in one transaction. A POST without an id
-//     (-lock=false) is stored if nobody holds the lock.
+//     (-lock=false) is stored if nobody holds the lock: the Backend takes the lock for that moment.
 //   - Requests can be repeated. The clients send LOCK, POST and UNLOCK again if the answer is lost, and get the same
 //     answer.
 //   - A run whose state was refused or not stored leaves the workspace dirty: nobody else can lock it until the

@@ -112,7 +112,7 @@ func (b *Backend) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, h := range all {
-		if !b.cfg.LocksOnly && h.info.Operation != statePlan {
+		if !b.cfg.LocksOnly && h.info.Operation != statePlan && h.info.Operation != withoutLock {
 			if err := b.markUnstored(ctx, h.ws, newUnstored(h.info, diedWithIt)); err != nil {
 				b.cfg.Logger.Warn("terraform: cannot note that a run ended without an unlock", "workspace", h.ws.String(), "id", h.info.ID, "err", err)
 			}

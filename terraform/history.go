@@ -72,7 +72,7 @@ func (b *Backend) Restore(ctx context.Context, ws Workspace, number int64, who s
 		return Version{}, f
 	}
 	info := LockInfo{ID: crand.Text(), Operation: "restore", Who: who, Created: time.Now().UTC(), Info: fmt.Sprintf("holdfast tf restore, version %d", number)}
-	release, err := b.acquire(ctx, ws, info, true)
+	h, release, err := b.hold(ctx, ws, info)
 	if errors.Is(err, holdfast.ErrLocked) {
 		return Version{}, fmt.Errorf("%s: %w", ws, ErrLocked)
 	}
@@ -80,13 +80,6 @@ func (b *Backend) Restore(ctx context.Context, ws Workspace, number int64, who s
 		return Version{}, err
 	}
 	defer release()
-	h, err := b.holder(ctx, ws)
-	switch {
-	case err != nil:
-		return Version{}, err
-	case h == nil || h.info.ID != info.ID:
-		return Version{}, errFenced
-	}
 	x, _, err := b.index(ctx, ws)
 	if err != nil {
 		return Version{}, err

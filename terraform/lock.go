@@ -3,6 +3,7 @@ package terraform
 import (
 	"cmp"
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -90,9 +91,6 @@ func (b *Backend) lock(ctx context.Context, ws Workspace, path string, info Lock
 	if h, err = b.holder(ctx, ws); err != nil {
 		return err
 	}
-	if h == nil {
-		h = &holder{info: LockInfo{ID: "holdfast-next", Who: "the next client in the queue", Created: time.Now()}}
-	}
 	return b.held(ctx, ws, h, info.ID, http.StatusLocked)
 }
 
@@ -123,7 +121,11 @@ func (b *Backend) take(ctx context.Context, ws Workspace, path string, info Lock
 	if err != nil {
 		return err
 	}
-	err = b.open(ctx, ws, info) // somebody may have frozen it, or left it dirty, during the wait
+	// Somebody may have frozen it, or left it dirty, during the wait. The lock is ours already, but not granted.
+	err = b.thawed(ctx, ws, http.StatusLocked, "")
+	if err == nil {
+		err = b.open(ctx, ws, info)
+	}
 	if err == nil && !b.lines.current(req) {
 		err = errSuperseded
 	}
@@ -165,6 +167,41 @@ func (b *Backend) acquire(ctx context.Context, ws Workspace, info LockInfo, try 
 	}, nil
 }
 
+// hold acquires the lock for this process, or fails with holdfast.ErrLocked.
+func (b *Backend) hold(ctx context.Context, ws Workspace, info LockInfo) (h *holder, release func(), err error) {
+	if release, err = b.acquire(ctx, ws, info, true); err != nil {
+		return nil, nil, err
+	}
+	if h, err = b.holder(ctx, ws); err == nil && (h == nil || h.info.ID != info.ID) {
+		err = errFenced
+	}
+	if err != nil {
+		release()
+	}
+	return h, release, err
+}
+
+// borrow acquires the lock for a request that has none, for the moment in which its state is stored. So nobody takes
+// the lock in the middle of it.
+func (b *Backend) borrow(ctx context.Context, ws Workspace) (h *holder, release func(), err error) {
+	info := LockInfo{ID: crand.Text(), Operation: withoutLock, Who: "a client without a lock", Created: time.Now().UTC()}
+	h, release, err = b.hold(ctx, ws, info)
+	if errors.Is(err, holdfast.ErrLocked) {
+		if h, err = b.holder(ctx, ws); err == nil {
+			err = b.held(ctx, ws, h, "", http.StatusLocked)
+		}
+		return nil, nil, err
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err = b.open(ctx, ws, LockInfo{}); err != nil { // a run has left it dirty since, or somebody has frozen it
+		release()
+		return nil, nil, err
+	}
+	return h, release, nil
+}
+
 // A holder is the present holder of a lock.
 type holder struct {
 	entry holdfast.Entry
@@ -180,8 +217,12 @@ func (b *Backend) holder(ctx context.Context, ws Workspace) (*holder, error) {
 	return &holder{queue[0], infoOf(queue[0])}, nil
 }
 
-// held is the answer to a client that does not hold the lock. Its Info is all that the client shows to the user.
+// held is the answer to a client that does not hold the lock. Its Info is all that the client shows to the user. h is nil
+// if the lock was given away since.
 func (b *Backend) held(ctx context.Context, ws Workspace, h *holder, asker string, status int) error {
+	if h == nil {
+		h = &holder{info: LockInfo{ID: "holdfast-next", Who: "the next client in the queue", Created: time.Now()}}
+	}
 	i := h.info
 	since := h.entry.HeldSince
 	if since.IsZero() {

@@ -53,6 +53,16 @@ func shorten(text string, most int) string {
 // statePush is the Operation of terraform state push: the one that may lock a dirty workspace.
 const statePush = "state-push"
 
+// stateMigration is the Operation of terraform init -migrate-state on the state that is replaced.
+const stateMigration = "migration destination state"
+
+// replaces reports whether the client has compared the states itself, or has asked its user: a migration has, and
+// terraform state push compares serial and lineage, unless -force says not to.
+func (i LockInfo) replaces() bool { return i.Operation == statePush || i.Operation == stateMigration }
+
+// withoutLock is the Operation of a request without a lock while its state is stored, see borrow.
+const withoutLock = "state without a lock"
+
 // statePlan is the Operation of terraform plan, which stores no state.
 const statePlan = "OperationTypePlan"
 

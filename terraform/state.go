@@ -86,13 +86,14 @@ func (b *Backend) servePost(w http.ResponseWriter, r *http.Request, ws Workspace
 	}
 	b.mu.Lock()
 	b.unstored.remove(b.LockPath(ws) + " " + id)
-	b.stored.add(b.LockPath(ws)+" "+id, time.Now().Format(time.RFC3339Nano))
+	b.stored.add(b.LockPath(ws)+" "+id, time.Since(b.opened).String())
 	b.mu.Unlock()
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// writer returns the holder with the id. Without a lock, it returns nil if the request needs none.
+// writer returns the holder with the id. Without a lock, it returns nil if the request needs none at this moment: see
+// borrow.
 func (b *Backend) writer(ctx context.Context, ws Workspace, id string) (*holder, error) {
 	h, err := b.holder(ctx, ws)
 	switch {
@@ -164,28 +165,41 @@ func (b *Backend) storedSince(ws Workspace, id string, began time.Time) bool {
 	b.mu.Lock()
 	text := b.stored.texts[b.LockPath(ws)+" "+id]
 	b.mu.Unlock()
-	at, err := time.Parse(time.RFC3339Nano, text)
-	return err == nil && at.After(began)
+	at, err := time.ParseDuration(text)
+	return err == nil && at > began.Sub(b.opened)
 }
 
 // A head is what a state says about itself, encrypted or not.
 type head struct {
-	Serial  *int64  `json:"serial"`
-	Lineage *string `json:"lineage"`
+	Serial  *int64 `json:"serial"`
+	Lineage string `json:"lineage"`
+}
+
+// maxLineage bounds a lineage in bytes, since the index of the versions is one node. The clients use a UUID.
+const maxLineage = 256
+
+// headOf returns what a state says about itself. Without a serial, two states could not be told apart by their age.
+func headOf(state []byte) (Version, error) {
+	var top head
+	if err := json.Unmarshal(state, &top); err != nil {
+		return Version{}, errors.New("it is not a JSON object with a serial and a lineage")
+	}
+	switch {
+	case top.Serial == nil:
+		return Version{}, errors.New("it has no serial")
+	case *top.Serial < 0:
+		return Version{}, fmt.Errorf("its serial is %d", *top.Serial)
+	case len(top.Lineage) > maxLineage:
+		return Version{}, fmt.Errorf("its lineage has %d bytes: want at most %d", len(top.Lineage), maxLineage)
+	}
+	return Version{Serial: *top.Serial, Lineage: top.Lineage}, nil
 }
 
 // save stores the body of a POST.
 func (b *Backend) save(ctx context.Context, ws Workspace, h *holder, body []byte, force bool) error {
-	var top head
-	if err := json.Unmarshal(body, &top); err != nil {
-		return &refusal{status: http.StatusBadRequest, text: "the body is no state: it is not JSON with a serial and a lineage"}
-	}
-	v := Version{}
-	if top.Serial != nil {
-		v.Serial = *top.Serial
-	}
-	if top.Lineage != nil {
-		v.Lineage = *top.Lineage
+	v, err := headOf(body)
+	if err != nil {
+		return &refusal{status: http.StatusBadRequest, text: "the body is no state: " + err.Error()}
 	}
 	clear, err := b.settledBy(ctx, ws, h)
 	if err != nil {
@@ -201,14 +215,16 @@ func (b *Backend) save(ctx context.Context, ws Workspace, h *holder, body []byte
 		if same {
 			return errSame
 		}
-		// The clients compare serial and lineage themselves before they push, unless -force says not to.
-		if !ok || force || h != nil && h.info.Operation == statePush {
+		if !ok || force || h != nil && h.info.replaces() {
 			return nil
 		}
 		return follows(now, v)
 	})
-	if errors.Is(err, errSame) {
+	if errors.Is(err, errSame) && h != nil {
 		err = b.change(ctx, ws, h, clear, func(*index) error { return nil }) // the lock is checked all the same
+	}
+	if errors.Is(err, errSame) {
+		return nil
 	}
 	if errors.Is(err, errFenced) {
 		return &refusal{status: http.StatusConflict, text: "the lock was lost before the state was stored"}
@@ -260,6 +276,13 @@ func (b *Backend) serveDelete(w http.ResponseWriter, r *http.Request, ws Workspa
 	h, err := b.writer(ctx, ws, r.URL.Query().Get("ID"))
 	if err != nil {
 		return err
+	}
+	if h == nil {
+		var giveBack func()
+		if h, giveBack, err = b.borrow(ctx, ws); err != nil {
+			return err
+		}
+		defer giveBack()
 	}
 	err = b.change(ctx, ws, h, nil, func(x *index) error {
 		if x.Current == 0 {

@@ -35,12 +35,16 @@ type index struct {
 	Current  int64     `json:"current"` // 0: there is no state
 	Next     int64     `json:"next"`    // the number of the next version
 	Versions []Version `json:"versions"`
+
+	needs string // the node of a new version, see sweep; "" is none
 }
 
-// maxVersions bounds Config.Versions, since the index is one node. maxPacked bounds what the versions of one workspace
+// maxVersions bounds Config.Versions, and maxIndex the list of the versions in bytes, since the index is one node: servers
+// refuse requests of 1 MiB. maxPacked bounds what the versions of one workspace
 // occupy in ZooKeeper, which keeps everything in memory.
 const (
 	maxVersions = 500
+	maxIndex    = 768 << 10
 	maxPacked   = 256 << 20
 )
 
@@ -87,8 +91,8 @@ func (b *Backend) lastWrite(ctx context.Context, ws Workspace) (time.Time, error
 // errFenced means that the lock was lost before the state was stored.
 var errFenced = errors.New("the lock was lost")
 
-// store makes a state the present version of a workspace, if h still holds the lock. accept looks at the present
-// version, and can refuse the new one. The bytes are written first; then one transaction checks the lock, changes the
+// store makes a state the present version of a workspace, if h still holds the lock. If h is nil, store takes the lock
+// for a moment. accept looks at the present version, and can refuse the new one. The bytes are written first; then one transaction checks the lock, changes the
 // index and removes the nodes of clear.
 func (b *Backend) store(ctx context.Context, ws Workspace, h *holder, v Version, state []byte, clear []string, accept func(index) error) (_ Version, err error) {
 	packed, err := pack(state)
@@ -103,6 +107,13 @@ func (b *Backend) store(ctx context.Context, ws Workspace, h *holder, v Version,
 	if err := b.blobs.write(ctx, ws, v.Name, packed); err != nil {
 		return Version{}, err
 	}
+	giveBack := func() {}
+	if h == nil {
+		if h, giveBack, err = b.borrow(ctx, ws); err != nil {
+			_ = b.blobs.remove(ctx, ws, v.Name)
+			return Version{}, err
+		}
+	}
 	var dropped []Version
 	err = b.change(ctx, ws, h, clear, func(x *index) error {
 		if at, ok := x.find(v.Name); ok { // the answer to the transaction was lost
@@ -116,9 +127,11 @@ func (b *Backend) store(ctx context.Context, ws Workspace, h *holder, v Version,
 		x.Next++
 		x.Current = v.Number
 		x.Versions = append(x.Versions, v)
+		x.needs = b.blobs.node(ws, v.Name)
 		dropped = x.trim(b.cfg.Versions, b.cfg.StateDir == "")
 		return nil
 	})
+	giveBack()
 	if err != nil {
 		if !zk.MayHaveHappened(err) && ctx.Err() == nil {
 			_ = b.blobs.remove(ctx, ws, v.Name) // else it is swept later
@@ -143,14 +156,23 @@ func (x index) find(name string) (Version, bool) {
 
 // trim drops the oldest versions that are too many, and never the present one.
 func (x *index) trim(most int, bounded bool) (dropped []Version) {
-	packed := int64(0)
+	packed, listed := int64(0), 0
+	length := func(v Version) int {
+		text, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // it has strings and numbers only, and times of this process
+		}
+		return len(text) + 1
+	}
 	for _, v := range x.Versions {
 		packed += v.Packed
+		listed += length(v)
 	}
-	for i := 0; i < len(x.Versions) && (len(x.Versions) > most || bounded && packed > maxPacked); {
+	for i := 0; i < len(x.Versions) && (len(x.Versions) > most || listed > maxIndex || bounded && packed > maxPacked); {
 		if v := x.Versions[i]; v.Number != x.Current {
 			dropped = append(dropped, v)
 			packed -= v.Packed
+			listed -= length(v)
 			x.Versions = append(x.Versions[:i:i], x.Versions[i+1:]...)
 			continue
 		}
@@ -200,6 +222,9 @@ func (b *Backend) change(ctx context.Context, ws Workspace, h *holder, clear []s
 		if h != nil {
 			ops = append(ops, h.check())
 		}
+		if x.needs != "" {
+			ops = append(ops, zk.CheckOp(x.needs, 0)) // sweep changes the version
+		}
 		if version < 0 {
 			ops = append(ops, zk.CreateOp(b.indexNode(ws), data, zk.Persistent, b.cfg.ACL...))
 		} else {
@@ -214,6 +239,8 @@ func (b *Backend) change(ctx context.Context, ws Workspace, h *holder, clear []s
 			return nil
 		case h != nil && len(results) > 0 && errors.Is(results[0].Err, zk.ErrNoNode):
 			return errFenced
+		case x.needs != "" && len(results) > 1 && (errors.Is(results[1].Err, zk.ErrNoNode) || errors.Is(results[1].Err, zk.ErrBadVersion)): // behind the check of the lock
+			return errMissing
 		case errors.Is(err, zk.ErrNoNode) && len(clear) > 0: // somebody has forgiven it meanwhile
 			clear = b.present(ctx, clear)
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists), zk.SafeToRetry(err):
@@ -251,18 +278,29 @@ func (b *Backend) load(ctx context.Context, ws Workspace, v Version) ([]byte, er
 	return state, err
 }
 
-// sweep removes what interrupted uploads have left.
+// sweep removes what interrupted uploads have left. An upload can look old because the server's clock was set. So sweep
+// changes the node of a version before it removes the bytes, in a transaction that fails if the index has changed:
+// either the upload has entered its version into the index, or it finds the change and fails.
 func (b *Backend) sweep(ctx context.Context, ws Workspace) {
 	names, err := b.blobs.list(ctx, ws)
 	if err != nil {
 		return
 	}
-	x, _, err := b.index(ctx, ws)
+	x, version, err := b.index(ctx, ws)
 	if err != nil {
 		return
 	}
 	for name, old := range names {
-		if _, ok := x.find(name); !ok && old > leftoverAge {
+		if _, ok := x.find(name); ok || old <= leftoverAge {
+			continue
+		}
+		if node := b.blobs.node(ws, name); node != "" {
+			err = repeat(ctx, func() error {
+				_, err := b.cfg.Client.Multi(ctx, zk.CheckOp(b.indexNode(ws), version), zk.SetOp(node, nil, zk.AnyVersion))
+				return err
+			})
+		}
+		if err == nil {
 			_ = b.blobs.remove(ctx, ws, name)
 		}
 	}

@@ -75,6 +75,7 @@ type Access struct {
 	guard  *limiter
 
 	mu       sync.Mutex // guards the fields below
+	users    *Users     // nil as AccessConfig.Users is
 	token    string     // the one-time token
 	sessions map[[sha256.Size]byte]*login
 }
@@ -92,7 +93,7 @@ func NewAccess(cfg AccessConfig) (*Access, error) {
 			return nil, fmt.Errorf("ui: %q is no host name: want a name such as locks.example.com, without port", h)
 		}
 	}
-	a := &Access{cfg: cfg, log: cfg.Logger, cross: http.NewCrossOriginProtection(), guard: newLimiter(), sessions: make(map[[sha256.Size]byte]*login)}
+	a := &Access{cfg: cfg, log: cfg.Logger, cross: http.NewCrossOriginProtection(), guard: newLimiter(), users: cfg.Users, sessions: make(map[[sha256.Size]byte]*login)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -108,6 +109,30 @@ func NewAccess(cfg AccessConfig) (*Access, error) {
 		a.renewToken()
 	}
 	return a, nil
+}
+
+// SetUsers replaces the users. The logins of users who are gone, or have another password or role, end at once, with
+// their open pages. An Access without users stays one, and the other way round: then SetUsers fails and changes nothing.
+func (a *Access) SetUsers(u *Users) error {
+	if (u == nil) != (a.cfg.Users == nil) {
+		return errors.New("ui: a page with users and one without need a restart in between")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.users = u
+	for key, l := range a.sessions {
+		if u != nil && !u.has(l.name, l.account) {
+			a.drop(key)
+		}
+	}
+	return nil
+}
+
+// present returns the users of this moment.
+func (a *Access) present() *Users {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.users
 }
 
 // loopback reports whether only this machine can reach addr.
@@ -276,7 +301,7 @@ func (a *Access) foreign(r *http.Request) string {
 // refuse answers a request that is refused, and logs it.
 func (a *Access) refuse(w http.ResponseWriter, r *http.Request, status int, why, hint string) {
 	a.log.Warn("ui: request refused", "why", why, "method", r.Method, "path", r.URL.Path, "host", r.Host, "remote", r.RemoteAddr, "user", userOf(r).Name)
-	a.show(w, status, actPage{Title: "Refused", Refused: why, Hint: hint})
+	a.show(w, r, status, actPage{Title: "Refused", Refused: why, Hint: hint})
 }
 
 // addressOf returns the address of the client for the limits: of IPv6, the network that one client has.

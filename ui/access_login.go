@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ import (
 // A login is a browser that is logged in.
 type login struct {
 	name    string
-	role    Role
+	account // without a hash: of the one-time URL
 	expires time.Time
 	ctx     context.Context // ends with the login
 	end     context.CancelFunc
@@ -30,28 +31,45 @@ type flash struct{ id, text string }
 
 // loginOf returns the login of a request, or nil.
 func (a *Access) loginOf(r *http.Request) *login {
-	c, err := r.Cookie(a.cookie)
-	if err != nil || len(c.Value) > 64 {
-		return nil
+	for _, c := range r.CookiesNamed(a.cookie) { // that of a page below a shorter path can be there, too
+		if len(c.Value) > 64 {
+			continue
+		}
+		// The map has hashes, so the time of a look-up says nothing about a secret.
+		key := sha256.Sum256([]byte(c.Value))
+		a.mu.Lock()
+		l := a.sessions[key]
+		a.mu.Unlock()
+		if l != nil && time.Now().Before(l.expires) {
+			return l
+		}
 	}
-	// The map has hashes, so the time of a look-up says nothing about a secret.
-	key := sha256.Sum256([]byte(c.Value))
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	l := a.sessions[key]
-	if l == nil || !time.Now().Before(l.expires) {
-		return nil
-	}
-	return l
+	return nil
 }
 
-// admit logs a browser in.
-func (a *Access) admit(w http.ResponseWriter, name string, role Role) {
+// setCookie sets the cookie of a login, or removes it if maxAge is negative. Without a path, a cookie is for the directory
+// of the request, as the browser sees it: a proxy may serve the page below a path that we do not know. All
+// requests that set it are for the page's own directory. The name of a cookie for TLS alone begins with
+// __Host-, which browsers accept with the path / only.
+func (a *Access) setCookie(w http.ResponseWriter, value string, maxAge int) {
+	c := &http.Cookie{Name: a.cookie, Value: value, MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if a.cfg.TLS {
+		c.Path, c.Secure = "/", true
+	}
+	http.SetCookie(w, c)
+}
+
+// admit logs a browser in. It returns false if the user has had another account since the password was checked.
+func (a *Access) admit(w http.ResponseWriter, name string, as account) bool {
 	secret := crand.Text()
 	now := time.Now()
-	l := &login{name: name, role: role, expires: now.Add(sessionLife)}
-	l.ctx, l.end = context.WithDeadline(context.Background(), l.expires)
+	l := &login{name: name, account: as, expires: now.Add(sessionLife)}
 	a.mu.Lock()
+	if a.users != nil && !a.users.has(name, as) {
+		a.mu.Unlock()
+		return false
+	}
+	l.ctx, l.end = context.WithDeadline(context.Background(), l.expires)
 	for key, old := range a.sessions {
 		if !now.Before(old.expires) {
 			a.drop(key)
@@ -71,10 +89,8 @@ func (a *Access) admit(w http.ResponseWriter, name string, role Role) {
 	a.mu.Unlock()
 	// Lax: a link to the page from elsewhere needs no other login. A request that acts is a POST, which CrossOriginProtection
 	// keeps to the page itself.
-	http.SetCookie(w, &http.Cookie{
-		Name: a.cookie, Value: secret, Path: "/", MaxAge: int(sessionLife / time.Second),
-		HttpOnly: true, Secure: a.cfg.TLS, SameSite: http.SameSiteLaxMode,
-	})
+	a.setCookie(w, secret, int(sessionLife/time.Second))
+	return true
 }
 
 // drop ends a login. a.mu must be held.
@@ -88,7 +104,7 @@ func (a *Access) drop(key [sha256.Size]byte) {
 // exchange swaps the one-time token of a URL for a cookie. It returns false if the request is for its page all the
 // same.
 func (a *Access) exchange(w http.ResponseWriter, r *http.Request, l *login) bool {
-	if r.Method != http.MethodGet {
+	if r.Method != http.MethodGet || here(r) != "./" { // see setCookie
 		return false
 	}
 	if ahead(r) {
@@ -116,11 +132,11 @@ func (a *Access) exchange(w http.ResponseWriter, r *http.Request, l *login) bool
 		if a.cfg.ReadOnly {
 			role = Viewer
 		}
-		a.admit(w, a.cfg.Owner, role)
+		a.admit(w, a.cfg.Owner, account{role: role})
 		a.log.Info("ui: logged in with the one-time URL", "remote", r.RemoteAddr)
 		a.renewToken()
 	}
-	redirect(w, local(target.RequestURI()))
+	redirect(w, r, local(target.RequestURI()))
 	return true
 }
 
@@ -142,7 +158,7 @@ func (a *Access) askToLogIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
-		redirect(w, "/login?"+url.Values{"next": {local(r.URL.RequestURI())}}.Encode())
+		redirect(w, r, "/login?"+url.Values{"next": {local(r.URL.RequestURI())}}.Encode())
 		return
 	}
 	a.refuse(w, r, http.StatusUnauthorized, "you are not logged in", "Log in at /login.")
@@ -155,7 +171,7 @@ func (a *Access) serveLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method != http.MethodPost {
-		a.show(w, http.StatusOK, actPage{Title: "Log in", Login: true, Next: local(r.URL.Query().Get("next"))})
+		a.show(w, r, http.StatusOK, actPage{Title: "Log in", Login: true, Next: local(r.URL.Query().Get("next"))})
 		return
 	}
 	if !a.readForm(w, r) {
@@ -168,16 +184,15 @@ func (a *Access) serveLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")
-	role, ok := a.cfg.Users.check(r.Context(), name, password)
-	if !ok {
+	as, ok := a.present().check(r.Context(), name, password)
+	if !ok || !a.admit(w, name, as) {
 		a.log.Warn("ui: login refused", "name", name, "remote", r.RemoteAddr)
-		a.show(w, http.StatusUnauthorized, actPage{Title: "Log in", Login: true, Next: local(r.PostForm.Get("next")), Refused: "wrong name or password"})
+		a.show(w, r, http.StatusUnauthorized, actPage{Title: "Log in", Login: true, Next: local(r.PostForm.Get("next")), Refused: "wrong name or password"})
 		return
 	}
 	a.guard.giveBack(from)
-	a.admit(w, name, role)
-	a.log.Info("ui: logged in", "name", name, "role", string(role), "remote", r.RemoteAddr)
-	redirect(w, local(r.PostForm.Get("next")))
+	a.log.Info("ui: logged in", "name", name, "role", string(as.role), "remote", r.RemoteAddr)
+	redirect(w, r, local(r.PostForm.Get("next")))
 }
 
 // serveLogout ends the login of a POST.
@@ -186,13 +201,13 @@ func (a *Access) serveLogout(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, http.StatusMethodNotAllowed, "a link cannot log you out", "Use the button.")
 		return
 	}
-	if c, err := r.Cookie(a.cookie); err == nil {
+	for _, c := range r.CookiesNamed(a.cookie) {
 		a.mu.Lock()
 		a.drop(sha256.Sum256([]byte(c.Value)))
 		a.mu.Unlock()
 	}
-	http.SetCookie(w, &http.Cookie{Name: a.cookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: a.cfg.TLS, SameSite: http.SameSiteLaxMode})
-	a.show(w, http.StatusOK, actPage{Title: "Logged out", Done: "You are logged out."})
+	a.setCookie(w, "", -1)
+	a.show(w, r, http.StatusOK, actPage{Title: "Logged out", Done: "You are logged out."})
 }
 
 // readForm reads the form of a POST. If it cannot, it answers and returns false.
@@ -213,15 +228,24 @@ func (a *Access) readForm(w http.ResponseWriter, r *http.Request) bool {
 func local(target string) string {
 	u, err := url.Parse(target)
 	if err != nil || !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") || strings.ContainsAny(target, "\\\r\n\t\x00") ||
-		u.Scheme != "" || u.Host != "" || u.User != nil || strings.HasPrefix(u.Path, "//") {
+		u.Scheme != "" || u.Host != "" || u.User != nil || strings.HasPrefix(u.Path, "//") || slices.Contains(strings.Split(u.Path, "/"), "..") {
 		return "/"
 	}
 	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.Query().Encode()}).String()
 }
 
-// redirect answers with another page to see.
-func redirect(w http.ResponseWriter, target string) {
-	w.Header().Set("Location", target)
+// here returns the page's own directory, as seen from the page of a request: "./" or "../". Links and redirects begin with
+// it, so they are right below the path of a proxy.
+func here(r *http.Request) string {
+	if n := strings.Count(r.URL.Path, "/") - 1; n > 0 {
+		return strings.Repeat("../", n)
+	}
+	return "./"
+}
+
+// redirect answers with another page to see. target begins with /, which stands for the page's own directory.
+func redirect(w http.ResponseWriter, r *http.Request, target string) {
+	w.Header().Set("Location", here(r)+strings.TrimPrefix(target, "/"))
 	w.WriteHeader(http.StatusSeeOther)
 }
 

@@ -95,7 +95,7 @@ func cookieOf(t *testing.T, w *httptest.ResponseRecorder) string {
 func (d *door) enter(t *testing.T) string {
 	t.Helper()
 	w := send(d, "GET", d.tokens[len(d.tokens)-1], nil)
-	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/" {
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "./" {
 		t.Fatalf("%d to %q %s", w.Code, w.Header().Get("Location"), w.Body)
 	}
 	return cookieOf(t, w)
@@ -135,11 +135,11 @@ func TestTheOneTimeURLWorksOnce(t *testing.T) {
 	d := newDoor(t, AccessConfig{})
 	first := d.tokens[0]
 	w := send(d, "GET", first+"&path=%2Fa", nil)
-	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/?path=%2Fa" {
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "./?path=%2Fa" {
 		t.Errorf("%d to %q; want the page without the token", w.Code, w.Header().Get("Location"))
 	}
 	c := w.Result().Cookies()[0]
-	if !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Secure || c.Path != "/" || c.MaxAge <= 0 || !strings.HasSuffix(c.Name, "-7480") {
+	if !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Secure || c.Path != "" || c.MaxAge <= 0 || !strings.HasSuffix(c.Name, "-7480") {
 		t.Errorf("cookie %+v", c)
 	}
 	if w := send(d, "GET", "/x", nil, cookieOf(t, w)); w.Code != http.StatusOK || w.Body.String() != "page for ops@web1:9 operator from 127.0.0.1:50000" {
@@ -348,7 +348,7 @@ func TestUsersLogIn(t *testing.T) {
 	}
 	w := d.logIn("ann", "correct horse")
 	c := w.Result().Cookies()[0]
-	if w.Code != http.StatusSeeOther || !c.Secure || !c.HttpOnly || !strings.HasPrefix(c.Name, "__Host-") {
+	if w.Code != http.StatusSeeOther || !c.Secure || !c.HttpOnly || c.Path != "/" || !strings.HasPrefix(c.Name, "__Host-") {
 		t.Errorf("%d %+v", w.Code, c)
 	}
 	if w := send(d, "GET", "/", nil, cookieOf(t, w)); !strings.Contains(w.Body.String(), "ann operator") {
@@ -358,7 +358,7 @@ func TestUsersLogIn(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 	// A page leads to the form and back. A program is told.
-	if w := send(d, "GET", "/lock?path=%2Fa", nil, "Accept: text/html"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/login?next=%2Flock%3Fpath%3D%252Fa" {
+	if w := send(d, "GET", "/lock?path=%2Fa", nil, "Accept: text/html"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "./login?next=%2Flock%3Fpath%3D%252Fa" {
 		t.Errorf("%d %s", w.Code, w.Header().Get("Location"))
 	}
 	if w := send(d, "GET", "/assets/ui.css", nil); w.Body.String() != "page for   from " {
@@ -462,7 +462,7 @@ func TestRedirectsStayHere(t *testing.T) {
 	t.Parallel()
 	for target, want := range map[string]string{
 		"/lock?path=%2Fa&layout=kazoo": "/lock?layout=kazoo&path=%2Fa", "/": "/", "": "/", "lock": "/",
-		"https://evil.example/": "/", "//evil.example/": "/", `/\evil.example`: "/", "/%2fevil": "/", "javascript:alert(1)": "/",
+		"https://evil.example/": "/", "//evil.example/": "/", `/\evil.example`: "/", "/../evil": "/", "/a/../../evil": "/", "/%2e%2e/evil": "/", "/..": "/", "/a..b": "/a..b", "/%2fevil": "/", "javascript:alert(1)": "/",
 		"/\r\nSet-Cookie: a=b": "/", "/a\nb": "/", "/\t/evil.example": "/", "/?a=%0d%0aSet-Cookie:b": "/?a=%0D%0ASet-Cookie%3Ab", "http:evil": "/", "/%5cevil.example": "/%5cevil.example",
 	} {
 		got := local(target)
@@ -603,5 +603,84 @@ func TestSlowClientsAreCut(t *testing.T) {
 				ours.Close()
 			})
 		})
+	}
+}
+
+// The login of a user who is gone, or has another password or role, ends at once, and with it an open page. Other
+// logins go on.
+func TestSetUsersEndsTheLoginsOfChangedUsers(t *testing.T) {
+	t.Parallel()
+	another, err := hashPassword("ann", Operator, "battery staple", leastRounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann, vic, _ := strings.Cut(testUsers(), "\n")
+	for name, tt := range map[string]struct {
+		now  string
+		ends bool
+	}{
+		"the same":         {ann + "\n" + vic, false},
+		"vic goes":         {ann, false},
+		"ann goes":         {vic, true},
+		"another password": {another, true},
+		"another role":     {strings.Replace(ann, ":operator:", ":viewer:", 1), true},
+	} {
+		d := newDoor(t, AccessConfig{Users: users(t)})
+		cookie := cookieOf(t, d.logIn("ann", "correct horse"))
+		opened, ended := make(chan struct{}), make(chan struct{})
+		stream := d.protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			close(opened)
+			<-r.Context().Done()
+		}))
+		ctx, leave := context.WithCancel(t.Context())
+		go func() {
+			defer close(ended)
+			r := httptest.NewRequestWithContext(ctx, "GET", "http://127.0.0.1:7480/events", nil)
+			k, v, _ := strings.Cut(cookie, ": ")
+			r.Header.Set(k, v)
+			stream.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		<-opened
+		now, err := ParseUsers(tt.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.SetUsers(now); err != nil {
+			t.Error(err)
+		}
+		if w := send(d, "GET", "/", nil, cookie); (w.Code != http.StatusOK) != tt.ends {
+			t.Errorf("%s: %d; the login ends: %v", name, w.Code, tt.ends)
+		} else if tt.ends {
+			<-ended
+		}
+		leave()
+		<-ended
+	}
+	d := newDoor(t, AccessConfig{})
+	if err := d.SetUsers(users(t)); err == nil {
+		t.Error("a page without users gets some")
+	}
+	d = newDoor(t, AccessConfig{Users: users(t)})
+	if err := d.SetUsers(nil); err == nil || d.logIn("ann", "correct horse").Code != http.StatusSeeOther {
+		t.Errorf("a page with users loses them: %v", err)
+	}
+}
+
+// A user is removed after the password was found to be right, and before the login.
+func TestUserIsRemovedDuringTheLogin(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, AccessConfig{Users: users(t)})
+	as, ok := d.present().check(t.Context(), "ann", "correct horse")
+	_, vic, _ := strings.Cut(testUsers(), "\n")
+	now, err := ParseUsers(vic)
+	if err != nil || !ok {
+		t.Fatal(err, ok)
+	}
+	if err := d.SetUsers(now); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	if d.admit(w, "ann", as) || len(w.Result().Cookies()) > 0 {
+		t.Error("ann is logged in")
 	}
 }

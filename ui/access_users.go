@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/pbkdf2"
 	crand "crypto/rand"
@@ -142,22 +143,28 @@ func (a *account) derive(password string) ([]byte, error) {
 	return pbkdf2.Key(sha256.New, password, a.salt, a.rounds, sha256.Size)
 }
 
-// check returns the role of a user with the password. A name that nobody has takes as long as one that somebody has.
-func (u *Users) check(ctx context.Context, name, password string) (Role, bool) {
+// has reports whether the user has this account.
+func (u *Users) has(name string, a account) bool {
+	now, ok := u.all[name]
+	return ok && now.role == a.role && now.rounds == a.rounds && bytes.Equal(now.salt, a.salt) && bytes.Equal(now.hash, a.hash)
+}
+
+// check returns the account of a user with the password. A name that nobody has takes as long as one that somebody has.
+func (u *Users) check(ctx context.Context, name, password string) (account, bool) {
 	a, known := u.all[name]
 	if !known {
 		a = u.none
 	}
 	if len(password) > longestPassword {
-		return "", false
+		return account{}, false
 	}
 	select {
 	case u.turn <- struct{}{}:
 	case <-ctx.Done():
-		return "", false
+		return account{}, false
 	}
 	defer func() { <-u.turn }()
 	hash, err := a.derive(password)
 	same := err == nil && subtle.ConstantTimeCompare(hash, a.hash) == 1
-	return a.role, same && known
+	return a, same && known
 }

@@ -38,6 +38,7 @@ type actPage struct {
 	Done    string
 	Login   bool   // with the form for name and password
 	Next    string // where the login leads
+	Here    string // the page's own directory, see here
 
 	Ask *actQuestion // what will happen, with the form to do it
 	Now *actPlace    // the present holder, if it has changed
@@ -53,7 +54,7 @@ type actQuestion struct {
 	Waiting                int
 	Next                   string // the owner of the first waiter
 	ReservedUntil          string // the time of --min-hold that it ends
-	Action, Back, Operator string // paths of the form and of the way back, and why there is no form
+	Action, Back, Operator string // addresses of the form and of the way back, below Here, and why there is no form
 }
 
 // An actPlace is a place in a queue.
@@ -69,7 +70,8 @@ var actHTML string
 var actTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("act").Parse(actHTML)) })
 
 // show writes a page. Everything in it may be hostile text: the template escapes it.
-func (a *Access) show(w http.ResponseWriter, status int, page actPage) {
+func (a *Access) show(w http.ResponseWriter, r *http.Request, status int, page actPage) {
+	page.Here = here(r)
 	var b bytes.Buffer
 	if err := actTemplate().Execute(&b, page); err != nil {
 		a.log.Error("ui: page", "err", err)
@@ -86,11 +88,11 @@ type acts struct {
 	access *Access
 	client *zk.Client
 	prefix string // of the locks that can be acted on
-	// lockPage returns the path of a lock's page, with the field flash if there is a message.
+	// lockPage returns the address of a lock's page in the page's own directory, with the field flash if there is a message.
 	lockPage func(path, layout, kind, flash string) string
 }
 
-// defaultLockPage returns the path of a lock's page.
+// defaultLockPage is lockPage without another one.
 func defaultLockPage(path, layout, kind, flash string) string {
 	q := url.Values{"path": {path}}
 	if kind != "" && kind != "lock" {
@@ -102,7 +104,7 @@ func defaultLockPage(path, layout, kind, flash string) string {
 	if flash != "" {
 		q.Set("flash", flash)
 	}
-	return "/lock?" + q.Encode()
+	return "lock?" + q.Encode()
 }
 
 // register adds the handlers: GET shows what will happen, and POST does it.
@@ -170,7 +172,7 @@ func (s *acts) ask(w http.ResponseWriter, r *http.Request, a deed.Action) {
 	}
 	q := &actQuestion{
 		Verb: a.Name, Does: a.Does, Lock: p.Path, Layout: layoutLabel(fields, p), Kind: fields.Get("kind"), Token: strconv.FormatInt(p.Token, 10),
-		Action: "/act/" + a.Name, Back: s.lockPage(p.Path, layoutLabel(fields, p), fields.Get("kind"), ""), Operator: s.cannot(r),
+		Action: "act/" + a.Name, Back: s.lockPage(p.Path, layoutLabel(fields, p), fields.Get("kind"), ""), Operator: s.cannot(r),
 	}
 	for _, e := range p.Places {
 		q.Places = append(q.Places, placeNow(p.Path, e))
@@ -181,7 +183,7 @@ func (s *acts) ask(w http.ResponseWriter, r *http.Request, a deed.Action) {
 	if p.Reserved != nil {
 		q.ReservedUntil = p.Reserved.Until.UTC().Format(time.RFC3339)
 	}
-	s.access.show(w, http.StatusOK, actPage{Title: a.Name + " " + plain(p.Path), Ask: q})
+	s.access.show(w, r, http.StatusOK, actPage{Title: a.Name + " " + plain(p.Path), Ask: q})
 }
 
 // layoutLabel returns the layout as the page of the lock has it. It is the one that was given, which can be a mix of
@@ -216,7 +218,7 @@ func (s *acts) act(w http.ResponseWriter, r *http.Request, a deed.Action) {
 		return
 	}
 	id := s.access.flash(r, fmt.Sprintf("%s %s, token %d.%s", a.Done, plain(p.Path), p.Token, unaudited(record)))
-	redirect(w, s.lockPage(p.Path, layoutLabel(r.PostForm, p), r.PostForm.Get("kind"), id))
+	redirect(w, r, s.lockPage(p.Path, layoutLabel(r.PostForm, p), r.PostForm.Get("kind"), id))
 }
 
 // cannot says why the user may not act, or "".
@@ -295,7 +297,7 @@ func (s *acts) failed(w http.ResponseWriter, r *http.Request, err error, begun b
 		page.Hint = "The rest may have been done: look at the lock."
 	}
 	s.access.log.Warn("ui: action failed", "path", r.URL.Path, "user", userOf(r).Name, "remote", r.RemoteAddr, "err", err)
-	s.access.show(w, status, page)
+	s.access.show(w, r, status, page)
 }
 
 // placeNow describes a place.

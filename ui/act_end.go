@@ -88,12 +88,12 @@ func (s *acts) askEnd(w http.ResponseWriter, r *http.Request) {
 	}
 	q := &actQuestion{
 		Verb: "end", Does: "Its holders are told, but the next clients do not wait for them to stop. The session itself goes on.",
-		Session: id, Seen: seen(p.Places), Action: "/act/end", Back: "/sessions",
+		Session: id, Seen: seen(p.Places), Action: "act/end", Back: "sessions",
 	}
 	for _, at := range p.Places {
 		q.Places = append(q.Places, placeNow(at.Lock, at.Entry))
 	}
-	s.access.show(w, http.StatusOK, actPage{Title: "end session " + id, Ask: q})
+	s.access.show(w, r, http.StatusOK, actPage{Title: "end session " + id, Ask: q})
 }
 
 // end takes all locks of a session away.
@@ -115,7 +115,7 @@ func (s *acts) end(w http.ResponseWriter, r *http.Request) {
 		return
 	case fresh != nil:
 		at := placeNow(fresh.Lock, fresh.Entry)
-		s.access.show(w, http.StatusConflict, actPage{
+		s.access.show(w, r, http.StatusConflict, actPage{
 			Title: "The session has changed", Refused: "since the question, it has joined the queue of " + at.Lock + ", or acquired it", Hint: "Nothing was done. Look at the session again.", Now: &at,
 		})
 		return
@@ -127,5 +127,5 @@ func (s *acts) end(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := s.access.flash(r, fmt.Sprintf("took %d of %d places from session %s.%s", taken, len(p.Places), deed.SessionText(p.Session), unaudited(record)))
-	redirect(w, "/sessions?flash="+url.QueryEscape(id))
+	redirect(w, r, "/sessions?flash="+url.QueryEscape(id))
 }

@@ -126,6 +126,7 @@ func (u *UI) events(w http.ResponseWriter, r *http.Request) {
 	_ = control.SetReadDeadline(time.Time{})
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx holds answers back otherwise
 	alive := time.NewTicker(streamAlive)
 	defer alive.Stop()
 	for {

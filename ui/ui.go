@@ -25,6 +25,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -128,6 +129,10 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) { u.handler.Serve
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
+		if path.Clean(r.URL.Path) != r.URL.Path { // the mux would redirect to the clean path, and out of that of a proxy
+			http.NotFound(w, r)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }
@@ -153,6 +158,7 @@ func (u *UI) routes() http.Handler {
 	if err != nil {
 		panic(err)
 	}
+	mux.Handle("/assets", http.NotFoundHandler()) // otherwise the mux redirects to /assets/
 	mux.Handle("GET /assets/", http.StripPrefix("/assets/", cached(http.FileServerFS(assets))))
 	return http.NewCrossOriginProtection().Handler(mux)
 }
@@ -164,14 +170,14 @@ func cached(next http.Handler) http.Handler {
 	})
 }
 
-// theme remembers the colors that the user has chosen.
+// theme remembers the colors that the user has chosen, for the directory of the request: see Access.setCookie.
 func theme(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	to := r.PostFormValue("theme")
 	if to != "light" && to != "dark" {
 		to = ""
 	}
-	http.SetCookie(w, &http.Cookie{Name: "holdfast_theme", Value: to, Path: "/", MaxAge: 365 * 24 * 3600, SameSite: http.SameSiteStrictMode, HttpOnly: true})
+	http.SetCookie(w, &http.Cookie{Name: "holdfast_theme", Value: to, MaxAge: 365 * 24 * 3600, SameSite: http.SameSiteStrictMode, HttpOnly: true})
 	back := r.PostFormValue("back")
 	if page, _, _ := strings.Cut(back, "?"); page != "" && templates()[page] == nil {
 		back = ""

@@ -51,8 +51,11 @@ func (s *Server) nextTxn(session int64) tree.Txn {
 		o.batch.changes.PutCeiling(o.ceiling)
 		o.batch.lasting = true // tokens must never be given twice
 	}
-	return tree.Txn{Zxid: o.zxid, Time: o.now.UnixMilli(), Session: session}
+	return tree.Txn{Zxid: o.zxid, Time: s.wallClock(), Session: session}
 }
+
+// wallClock returns the present time by the server's clock, in milliseconds.
+func (s *Server) wallClock() int64 { return s.owner.now.UnixMilli() + s.moved.Load() }
 
 // handOver commits and releases the batch, or gives it to the committer. The owner holds the token
 // of s.idle, so every earlier batch has been released. handOver reports whether the owner still

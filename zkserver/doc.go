@@ -76,7 +76,7 @@
 //     default.
 //   - Of the four-letter words, ruok, isro and envi are allowed by default besides srvr. envi tells
 //     the version alone. Where gtmk, stmk and hash are allowed, they answer that this server has
-//     no trace mask and no digests.
+//     no trace mask and no digests. The words are not counted as requests that were received.
 //
 // # Authentication and ACLs
 //
@@ -92,6 +92,15 @@
 // Where digest is required, a password must be that of a user. A count of responses other than 1 is
 // refused. The server is milder in one thing: for one session timeout, a client that has yet to
 // authenticate may ping, and it may close its session.
+//
+// These settings of Apache's server have no counterpart, because each of them takes ACLs away or adds a user
+// beside them:
+//
+//   - zookeeper.skipACL: ACLs are always checked.
+//   - zookeeper.superUser: no SASL user and no certificate is the superuser. Only a digest is (Config.SuperDigest, Apache's
+//     zookeeper.DigestAuthenticationProvider.superDigest). A SASL user named super is a user like any other.
+//   - zookeeper.letAnySaslUserDoX: no entry of an ACL stands for every SASL user.
+//   - zookeeper.DigestAuthenticationProvider.enabled and digestAlg: the scheme digest is always on, with SHA-1.
 //
 // # Guarantees
 //

@@ -190,7 +190,7 @@ func (s *Server) check(interval time.Duration) {
 		if !o.tree.Reaping() {
 			o.lastReap = o.now
 		}
-		for _, path := range o.tree.Reapable(o.now.UnixMilli()) {
+		for _, path := range o.tree.Reapable(s.wallClock()) {
 			o.tree.Reap(s.nextTxn(0), path)
 		}
 		s.notify()

@@ -44,6 +44,7 @@ type Server struct {
 
 	teller *teller
 
+	moved           atomic.Int64 // see MoveClock, in milliseconds
 	opened          time.Time
 	committingSince atomic.Int64 // nanoseconds from opened; 0 if no commit is under way
 
@@ -283,6 +284,11 @@ func (s *Server) Err() error {
 	defer s.mu.Unlock()
 	return s.err
 }
+
+// MoveClock moves the clock of the server by d, as a clock does that somebody sets. This clock stamps the nodes (their
+// Ctime and Mtime), and says when a node with a time to live is removed. Sessions do not depend on it. MoveClock is for
+// tests.
+func (s *Server) MoveClock(d time.Duration) { s.moved.Add(d.Milliseconds()) }
 
 // ExpireSession ends a session as if its timeout had passed, and reports whether
 // there was one. When it returns, the end is durable, and the notifications of it have been handed to

@@ -91,3 +91,26 @@ func TestSetUsersDemandsWhatIsNew(t *testing.T) {
 		}
 	})
 }
+
+// As long as digest is not required, any password is right. Those that are no user's are closed when it is.
+func TestSetUsersDemandsARightDigest(t *testing.T) {
+	inBubble(t, Config{Users: testUsers, SuperDigest: login.Digest("super:test").ID}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		clients := make(map[string]*rawClient)
+		for _, who := range []string{"bob:" + planted, "bob:wrong", "nobody:x", "super:test"} {
+			c := dial()
+			c.connect(10*time.Second, nil)
+			c.auth("digest", who)
+			clients[who] = c
+		}
+		if err := s.SetUsers(t.Context(), Config{Users: testUsers, SuperDigest: login.Digest("super:test").ID, RequireAuth: []string{"digest"}}); err != nil {
+			t.Fatal(err)
+		}
+		for who, c := range clients {
+			if who == "bob:wrong" || who == "nobody:x" {
+				c.closed()
+			} else if _, code := c.exists("/", false); code != zkproto.CodeOK {
+				t.Errorf("%s: %v", who, code)
+			}
+		}
+	})
+}

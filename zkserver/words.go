@@ -17,15 +17,15 @@ var words = map[string]func(s *Server, w *wordAnswer, r *request){
 	// kazoo reads the version from it. Apache's server also describes its machine; this server
 	// keeps that private.
 	"envi": func(_ *Server, w *wordAnswer, _ *request) { w.print("Environment:\nzookeeper.version=", version, "\n") },
-	"srvr": func(s *Server, w *wordAnswer, _ *request) { s.wordSrvr(w, false) },
-	"stat": func(s *Server, w *wordAnswer, _ *request) { s.wordSrvr(w, true) },
-	"cons": func(s *Server, w *wordAnswer, _ *request) { s.wordCons(w) },
+	"srvr": func(s *Server, w *wordAnswer, _ *request) { s.wordSrvr(w) },
+	"stat": func(s *Server, w *wordAnswer, r *request) { s.wordStat(w, r.conn) },
+	"cons": (*Server).wordCons,
 	"mntr": (*Server).wordMntr,
 	"conf": (*Server).wordConf,
 	"dirs": func(_ *Server, w *wordAnswer, r *request) {
 		w.print("datadir_size: ", r.disk, "\nlogdir_size: ", r.disk, "\n")
 	},
-	"dump": func(s *Server, w *wordAnswer, _ *request) { s.wordDump(w) },
+	"dump": (*Server).wordDump,
 	"wchs": func(s *Server, w *wordAnswer, _ *request) { s.wordWchs(w) },
 	"wchc": func(s *Server, w *wordAnswer, _ *request) { s.wordWchc(w) },
 	"wchp": func(s *Server, w *wordAnswer, _ *request) { s.wordWchp(w) },

@@ -9,7 +9,7 @@ import (
 // The four-letter words about sessions and watches. They walk through all of them, so an operator
 // must allow them first.
 
-func (s *Server) wordDump(w *wordAnswer) {
+func (s *Server) wordDump(w *wordAnswer, r *request) {
 	o := &s.owner
 	byEnd := make(map[int64][]*session) // seconds since 1970
 	for _, sess := range o.sessions {
@@ -40,21 +40,25 @@ func (s *Server) wordDump(w *wordAnswer) {
 			w.printf("\t%s\n", printable(path))
 		}
 	}
-	byEnd = make(map[int64][]*session)
-	count := 0
+	conns := map[int64][]*conn{o.now.Unix(): {r.conn}} // by their end: the one that asks ends with the answer
+	count := 1
 	for _, c := range s.connected() {
 		end := c.owned.session.touched.Add(c.owned.session.timeout).Unix()
-		byEnd[end] = append(byEnd[end], c.owned.session)
+		conns[end] = append(conns[end], c)
 		count++
 	}
-	w.printf("Connections dump:\nConnections Sets (%d)/(%d):\n", len(byEnd), count)
-	for _, end := range sortedKeys(byEnd) {
-		printSetHead(w, len(byEnd[end]), end)
-		for _, sess := range byEnd[end] {
+	w.printf("Connections dump:\nConnections Sets (%d)/(%d):\n", len(conns), count)
+	for _, end := range sortedKeys(conns) {
+		printSetHead(w, len(conns[end]), end)
+		for _, c := range conns[end] {
 			if w.full() {
 				break
 			}
-			w.printf("\tip: %s sessionId: 0x%x\n", remote(sess.conn.nc), sess.id)
+			id := int64(0) // of the connection that asks
+			if c.owned.session != nil {
+				id = c.owned.session.id
+			}
+			w.printf("\tip: %s sessionId: 0x%x\n", remote(c.nc), id)
 		}
 	}
 }

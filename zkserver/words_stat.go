@@ -23,18 +23,15 @@ func (s *Server) connected() []*conn {
 	return conns
 }
 
-func (s *Server) wordSrvr(w *wordAnswer, clients bool) {
+func (s *Server) wordSrvr(w *wordAnswer) { s.wordStat(w, nil) }
+
+// wordStat is wordSrvr with the connections: those with a session, and the one that asks for them.
+func (s *Server) wordStat(w *wordAnswer, asks *conn) {
 	o, n := &s.owner, &s.counters
 	w.print("Zookeeper version: ", version, "\n")
-	if clients {
+	if asks != nil {
 		w.print("Clients:\n")
-		for _, c := range s.connected() {
-			if w.full() {
-				break
-			}
-			s.printConn(w, c, true)
-		}
-		w.print("\n")
+		s.printConns(w, asks, true)
 	}
 	least, mean, most := n.sinceReset.milliseconds()
 	w.printf("Latency min/avg/max: %d/%.1f/%d\n", least, mean, most)
@@ -53,12 +50,16 @@ func (s *Server) wordSrst(w *wordAnswer) {
 	w.print("Server stats reset.\n")
 }
 
-func (s *Server) wordCons(w *wordAnswer) {
+func (s *Server) wordCons(w *wordAnswer, r *request) { s.printConns(w, r.conn, false) }
+
+func (s *Server) printConns(w *wordAnswer, asks *conn, brief bool) {
+	// Apache's server counts the word as received.
+	w.printf(" %s[0](queued=0,recved=1,sent=0)\n", remote(asks.nc))
 	for _, c := range s.connected() {
 		if w.full() {
 			break
 		}
-		s.printConn(w, c, false)
+		s.printConn(w, c, brief)
 	}
 	w.print("\n")
 }

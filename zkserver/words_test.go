@@ -73,8 +73,8 @@ func TestWordsTellWhatApachesServerTells(t *testing.T) {
 			"envi": `Environment:\nzookeeper\.version=3\.8\.4-holdfast, built on 02/12/2024 22:16 GMT\n`,
 			"srvr": `Zookeeper version: 3\.8\.4-holdfast, built on 02/12/2024 22:16 GMT\n` + stats,
 			"stat": `Zookeeper version: 3\.8\.4-holdfast, built on 02/12/2024 22:16 GMT\nClients:\n` +
-				` /10\.0\.0\.1:1\[0\]\(queued=0,recved=4,sent=4\)\n /\[2001:db8::2\]:1\[0\]\(queued=0,recved=3,sent=3\)\n\n` + stats,
-			"cons": ` /10\.0\.0\.1:1\[0\]\(queued=0,recved=4,sent=4,sid=` + x(sa.SessionID) + `,lop=GETC,est=` + now +
+				` /10\.0\.0\.3:1\[0\]\(queued=0,recved=1,sent=0\)\n /10\.0\.0\.1:1\[0\]\(queued=0,recved=4,sent=4\)\n /\[2001:db8::2\]:1\[0\]\(queued=0,recved=3,sent=3\)\n\n` + stats,
+			"cons": ` /10\.0\.0\.3:1\[0\]\(queued=0,recved=1,sent=0\)\n /10\.0\.0\.1:1\[0\]\(queued=0,recved=4,sent=4,sid=` + x(sa.SessionID) + `,lop=GETC,est=` + now +
 				`,to=10000,lcxid=0x3,lzxid=0x3,lresp=` + now + `,llat=0,minlat=0,avglat=0,maxlat=0\)\n .*lop=EXIS.*\n\n`,
 			"mntr": `(?s)zk_version\t3\.8\.4-holdfast, .*\nzk_server_state\tstandalone\nzk_min_latency\t0\nzk_avg_latency\t0\.0\nzk_max_latency\t0\n` +
 				`zk_packets_received\t7\nzk_packets_sent\t7\nzk_num_alive_connections\t3\nzk_outstanding_requests\t0\nzk_znode_count\t5\n` +
@@ -84,14 +84,14 @@ func TestWordsTellWhatApachesServerTells(t *testing.T) {
 			"dirs": `datadir_size: 0\nlogdir_size: 0\n`,
 			"dump": `SessionTracker dump:\nSession Sets \(2\)/\(2\):\n1 expire at Sat Jan 01 00:00:10 UTC 2000:\n\t` + x(sa.SessionID) +
 				`\n1 expire at Sat Jan 01 00:00:20 UTC 2000:\n\t` + x(sb.SessionID) + `\nephemeral nodes dump:\nSessions with Ephemerals \(1\):\n` +
-				x(sa.SessionID) + `:\n\t/e\nConnections dump:\nConnections Sets \(2\)/\(2\):\n` +
-				`1 expire at .*:\n\tip: /10\.0\.0\.1:1 sessionId: ` + x(sa.SessionID) + `\n1 expire at .*:\n\tip: .*\n`,
+				x(sa.SessionID) + `:\n\t/e\nConnections dump:\nConnections Sets \(3\)/\(3\):\n` +
+				`1 expire at .*:\n\tip: /10\.0\.0\.3:1 sessionId: 0x0\n1 expire at .*:\n\tip: /10\.0\.0\.1:1 sessionId: ` + x(sa.SessionID) + `\n1 expire at .*:\n\tip: .*\n`,
 			"wchs": `2 connections watching 2 paths\nTotal watches:4\n`,
 			"wchc": x(sa.SessionID) + `\n\t/e\n` + x(sb.SessionID) + `\n(\t/e\n\t/forged\?line|\t/forged\?line\n\t/e)\n\n`,
 			"wchp": `(` + watches + `)?/e\n(\t` + x(sa.SessionID) + `\n\t` + x(sb.SessionID) + `|\t` + x(sb.SessionID) + `\n\t` + x(sa.SessionID) + `)\n(` + watches + `)?\n`,
 		} {
 			synctest.Wait() // until the connection before has ended
-			if got := dial().word(word); !regexp.MustCompile(`\A` + want + `\z`).MatchString(got) {
+			if got := from(t, s, "10.0.0.3").word(word); !regexp.MustCompile(`\A` + want + `\z`).MatchString(got) {
 				t.Errorf("%s: got\n%s\nwant\n%s", word, got, want)
 			}
 		}

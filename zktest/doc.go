@@ -13,6 +13,7 @@
 //   - every connection breaks, sessions live on: [Server.CloseClientConnections]
 //   - the server crashes and comes back with what was durable: [Server.Restart]
 //   - nobody answers, nothing arrives, and no connection breaks: [Server.Stall]
+//   - its clock is set, or the next leader has another one: [Server.MoveClock]
 //   - one request is lost, or its answer, or the server is too busy for it: [Server.Intercept]
 //
 // The examples show what the code must do in each case.

@@ -24,6 +24,7 @@ type Server struct {
 	served  chan struct{} // closed when Serve has returned
 	clients []*zk.Client
 	closed  bool
+	moved   time.Duration // the clock, in all
 }
 
 // An Option changes the server that NewServer starts.
@@ -49,6 +50,7 @@ func (s *Server) start() {
 	if err != nil {
 		panic(fmt.Sprintf("zktest: %v", err))
 	}
+	server.MoveClock(s.moved)
 	l, served := s.net.listen(), make(chan struct{})
 	go func() {
 		defer close(served)
@@ -120,6 +122,15 @@ func (s *Server) Restart() {
 	}
 	s.stop()
 	s.start()
+}
+
+// MoveClock moves the server's clock by d, forward or back, as an administrator or a change of the leader can. The times
+// of nodes (zk.Stat) follow it. The timeouts of sessions do not.
+func (s *Server) MoveClock(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.moved += d
+	s.server.MoveClock(d)
 }
 
 // CloseClientConnections breaks every connection. Sessions live on.

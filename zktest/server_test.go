@@ -86,6 +86,34 @@ func TestRestartKeepsNodesAndSessions(t *testing.T) {
 	})
 }
 
+// The times of nodes follow the clock, also after a restart. Sessions do not.
+func TestMoveClockChangesTheTimesOfNodes(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := srv.Client()
+		var last zk.Stat
+		for i, step := range []time.Duration{0, -time.Hour, 2 * time.Hour, -3 * time.Hour} {
+			srv.MoveClock(step)
+			if i == 2 {
+				srv.Restart()
+				synctest.Wait() // the client has lost its connection
+			}
+			_, stat, err := c.Create(t.Context(), fmt.Sprint("/", i), nil, zk.Ephemeral)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := time.Duration(stat.Mtime-last.Mtime) * time.Millisecond; i > 0 && (got < step || got > step+time.Minute) {
+				t.Errorf("step %v moves the time by %v", step, got)
+			}
+			last = stat
+		}
+		for i := range 4 {
+			if _, ok, err := c.Exists(t.Context(), fmt.Sprint("/", i)); err != nil || !ok {
+				t.Errorf("the session of node %d has ended: %v", i, err)
+			}
+		}
+	})
+}
+
 func TestStallIsSilenceInBothDirections(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()

@@ -101,6 +101,7 @@ func mutants() []mutant {
 		ofMCP(),
 		ofMendedHolds(),
 		ofMendedKinds(),
+		ofMendedServe(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

@@ -40,7 +40,7 @@ func ofPages() []mutant {
 		},
 		{
 			number: 787, bug: "a cookie is good as long as the process lives", where: "–",
-			edits: []edit{{"ui/access_login.go", "if l == nil || !time.Now().Before(l.expires) {", "if l == nil {"}},
+			edits: []edit{{"ui/access_login.go", "if l != nil && time.Now().Before(l.expires) {", "if l != nil {"}},
 			pkg:   "ui", tests: []string{"TestALoginEnds"},
 		},
 		{

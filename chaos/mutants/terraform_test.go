@@ -65,7 +65,7 @@ func ofTerraform() []mutant {
 		},
 		{
 			number: 832, bug: "the bytes of an upload that is still running are swept", where: "–",
-			edits: []edit{{"terraform/versions.go", "!ok && old > leftoverAge", "!ok && old >= 0"}},
+			edits: []edit{{"terraform/versions.go", "ok || old <= leftoverAge", "ok || old < 0"}},
 			tests: []string{"TestLeftoversAreSwept"},
 		},
 		{
@@ -100,7 +100,7 @@ func ofTerraform() []mutant {
 		},
 		{
 			number: 839, bug: "the next run plans on the old state of a run that died with its gateway", where: "ours, until a reader found it",
-			edits: []edit{{"terraform/ephemeral.go", "if !b.cfg.LocksOnly && h.info.Operation != statePlan {", "if false {"}},
+			edits: []edit{{"terraform/ephemeral.go", "if !b.cfg.LocksOnly && h.info.Operation != statePlan && h.info.Operation != withoutLock {", "if false {"}},
 			tests: []string{"TestEphemeralLockEndsWithTheBackend"},
 		},
 		{

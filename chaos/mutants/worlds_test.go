@@ -35,7 +35,7 @@ func ofWorlds() []mutant {
 		},
 		{
 			number: 766, bug: "a lock is granted when half of its reservation is over, in the simulation", where: "–",
-			edits: []edit{{"reserve.go", "return d - time.Duration(max(age-1, 0))", "return d/2 - time.Duration(max(age-1, 0))"}},
+			edits: []edit{{"reserve.go", "r.Until.Sub(r.From) - age", "r.Until.Sub(r.From)/2 - age"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfReservations"},
 		},
 		{

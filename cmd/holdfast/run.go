@@ -54,7 +54,8 @@ On Linux, a watchdog process (hf-watchdog in process lists) is the command's par
 command if holdfast run is killed, crashes or is stopped. holdfast run ends the command if the
 watchdog dies. Both also end all descendants of the command, whatever process group, session or user
 they belong to. To kill descendants that run as another user, holdfast needs root or its own cgroup:
-a systemd user service, or Delegate=yes in a unit.
+a systemd user service, or Delegate=yes in a unit. A unit with Type=notify also needs NotifyAccess=all,
+because the command that reports its readiness is not the main process of the unit.
 
 On other systems, the command keeps running if holdfast run is killed or stopped. Processes that
 have left the command's process group are not found.

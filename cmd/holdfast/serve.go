@@ -152,6 +152,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if err := f.auth.apply(&cfg, f.from, f.tls.clientCA); err != nil {
 		return err
 	}
+	f.tf.enrol(&cfg)
 	host, err := zklocal.OpenHost(cfg)
 	if err != nil {
 		return err
@@ -216,7 +217,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	}
 	var gateway *terraformServer
 	if f.tf.used() {
-		if gateway, err = f.tf.open(ctx, f, host, cfg.Users, keys, log); err != nil {
+		if gateway, err = f.tf.open(ctx, f, host, keys, log); err != nil {
 			return err
 		}
 		defer gateway.close()
@@ -247,7 +248,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			if slices.Contains(supervise.ReloadSignals, sig) {
 				systemd.Reloading()
 				keys.reload()
-				f.reload(ctx, host.Server(), log)
+				f.reload(ctx, host.Server(), page, gateway, log)
 				systemd.Ready()
 				continue
 			}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"holdfast/terraform"
 	"holdfast/zk"
 	"holdfast/zklocal"
+	"holdfast/zkserver"
 )
 
 // serveTerraformFlags are the flags of the backend for Terraform and OpenTofu. It runs in the server's process, as a
@@ -29,6 +31,8 @@ type serveTerraformFlags struct {
 	locksOnly         bool
 	versions          int
 	force             choice
+
+	user, password string // of the backend at the server, see enrol
 }
 
 func (t *serveTerraformFlags) register(f *pflag.FlagSet) {
@@ -57,10 +61,11 @@ func (t *serveTerraformFlags) check(f *serveFlags) error {
 		return usage("leave out one of them", "serve: --terraform-locks-only and --terraform-state-dir do not go together")
 	case f.linger > 0:
 		return usage("leave out --linger", "serve: --terraform and --linger do not go together: the backend is a client that stays")
-	case len(f.auth.required) > 0 && !slices.Contains(f.auth.required, "digest"):
-		return usage("add digest to --auth-required, or run the backend beside another server", "%s: --terraform needs digest, because the backend is a client of this server", f.from.name("auth-required"))
 	case len(t.listenTLS) > 0 && len(f.tls.listen) == 0 && (f.tls.cert == "" || f.tls.key == ""):
 		return usage("", "serve: --terraform-tls needs both --tls-cert and --tls-key")
+	}
+	if err := t.checkLogin(f.from, f.auth.required); err != nil {
+		return err
 	}
 	if t.stateDir != "" {
 		if info, err := os.Stat(t.stateDir); err != nil {
@@ -89,6 +94,28 @@ func (t *serveTerraformFlags) check(f *serveFlags) error {
 		}
 	}
 	return nil
+}
+
+// checkLogin refuses a server that the backend cannot log in to.
+func (t *serveTerraformFlags) checkLogin(from origins, required []string) error {
+	if !t.used() || len(required) == 0 || slices.Contains(required, "digest") {
+		return nil
+	}
+	return usage("add digest to --auth-required, or run the backend beside another server", "%s: --terraform needs digest, because the backend is a client of this server", from.name("auth-required"))
+}
+
+// enrol adds the backend to the users of its server. Its name and its password are its own, so that no reload takes
+// them away.
+func (t *serveTerraformFlags) enrol(cfg *zkserver.Config) {
+	if !t.used() {
+		return
+	}
+	if t.user == "" {
+		t.user, t.password = "holdfast-terraform-"+crand.Text(), crand.Text()
+	}
+	all := map[string]string{t.user: t.password}
+	maps.Copy(all, cfg.Users)
+	cfg.Users = all
 }
 
 // idle refuses settings of a backend that has no address.
@@ -134,7 +161,7 @@ type terraformServer struct {
 }
 
 // open connects to the server of this process, and opens the addresses. The server must answer already.
-func (t *serveTerraformFlags) open(ctx context.Context, f *serveFlags, host *zklocal.Host, users map[string]string, keys *keyring, log *slog.Logger) (_ *terraformServer, err error) {
+func (t *serveTerraformFlags) open(ctx context.Context, f *serveFlags, host *zklocal.Host, keys *keyring, log *slog.Logger) (_ *terraformServer, err error) {
 	cred, err := t.credentials(f.from)
 	if err != nil {
 		return nil, err
@@ -145,14 +172,7 @@ func (t *serveTerraformFlags) open(ctx context.Context, f *serveFlags, host *zkl
 			s.close()
 		}
 	}()
-	cfg := zk.Config{Servers: []string{"unix://" + host.Socket()}, SessionTimeout: max(10*time.Second, 4*f.tick), TickTime: f.tick}
-	if len(f.auth.required) > 0 {
-		user, password := "holdfast-terraform", crand.Text()
-		for user, password = range users {
-			break // any of those that the server knows
-		}
-		cfg.Auth = []zk.Auth{zk.DigestAuth(user, password)}
-	}
+	cfg := zk.Config{Servers: []string{"unix://" + host.Socket()}, SessionTimeout: max(10*time.Second, 4*f.tick), TickTime: f.tick, Auth: []zk.Auth{zk.DigestAuth(t.user, t.password)}}
 	within, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errUnreachable)
 	defer cancel()
 	if s.client, err = zk.Dial(within, cfg); err != nil {
@@ -188,6 +208,23 @@ func terraformHTTP(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// reload gives the backend the credentials of t, as the files have them now. s is nil if there is no backend.
+func (s *terraformServer) reload(t *serveTerraformFlags, from origins, log *slog.Logger) {
+	if s == nil {
+		return
+	}
+	cred, err := t.credentials(from)
+	if err == nil {
+		err = s.backend.SetCredentials(cred)
+	}
+	switch {
+	case err != nil:
+		log.Error("serve: users of the Terraform backend not reloaded; the present users stay in force", "err", err)
+	case !cred.Empty():
+		log.Info("serve: users of the Terraform backend reloaded")
 	}
 }
 

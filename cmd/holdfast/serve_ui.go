@@ -42,8 +42,9 @@ func (f *serveFlags) checkUI() error {
 		return nil
 	case f.linger > 0:
 		return usage("", "%s and %s do not go together: the page uses the server as long as it runs", f.from.name("ui"), f.from.name("linger"))
-	case len(f.auth.required) > 0:
-		return usage("run holdfast ui beside the server, with --auth", "%s and %s do not go together: the page has no login at the server", f.from.name("ui"), f.from.name("auth-required"))
+	}
+	if err := u.checkLogin(f.from, f.auth.required); err != nil {
+		return err
 	}
 	open, err := f.reachable("ui", u.listen)
 	if err == nil && open && (u.users == "" || f.tls.cert == "") {
@@ -52,6 +53,14 @@ func (f *serveFlags) checkUI() error {
 	}
 	u.tls, f.tls.others = open, f.tls.others || open
 	return err
+}
+
+// checkLogin refuses a server that wants a login of the page.
+func (u *serveUIFlags) checkLogin(from origins, required []string) error {
+	if u.listen == "" || len(required) == 0 {
+		return nil
+	}
+	return usage("run holdfast ui beside the server, with --auth", "%s and %s do not go together: the page has no login at the server", from.name("ui"), from.name("auth-required"))
 }
 
 // A uiServer is the page in the server's process.
@@ -89,6 +98,24 @@ func (u *serveUIFlags) open(from origins, keys *keyring, log *slog.Logger, next 
 		return nil, err
 	}
 	return s, nil
+}
+
+// reload gives the page the users of u, as the file has them now. s is nil if there is no page.
+func (s *uiServer) reload(u *serveUIFlags, from origins) {
+	if s == nil {
+		return
+	}
+	u.usersFlag = from.name("ui-users")
+	users, err := u.readUsers()
+	if err == nil {
+		err = s.access.SetUsers(users)
+	}
+	switch {
+	case err != nil:
+		s.log.Error("serve: users of the page not reloaded; the present users stay in force", "err", err)
+	case users != nil:
+		s.log.Info("serve: users of the page reloaded")
+	}
 }
 
 // serve serves the page with a client of the socket until ctx ends.

@@ -136,14 +136,11 @@ func (f *uiFlags) access(l net.Listener, keys *keyring, announce func(url string
 		Addr: l.Addr(), TLS: keys != nil, Owner: owner(), ReadOnly: f.readOnly, Hosts: f.hosts, Logger: log,
 		Announce: func(path string) { announce(scheme + "://" + f.address(l.Addr()) + path) },
 	}
-	if f.users != "" {
-		text, err := readSecret(f.usersFlag, f.users)
-		if err != nil {
-			return nil, nil, err
-		}
-		if cfg.Users, err = ui.ParseUsers(string(text)); err != nil {
-			return nil, nil, misconfigured("holdfast ui passwd NAME makes a line", "%s: %s: %w", f.usersFlag, f.users, err)
-		}
+	var err error
+	if cfg.Users, err = f.readUsers(); err != nil {
+		return nil, nil, err
+	}
+	if cfg.Users != nil {
 		announce(scheme + "://" + f.address(l.Addr()) + "/")
 	}
 	a, err := ui.NewAccess(cfg)
@@ -151,6 +148,22 @@ func (f *uiFlags) access(l net.Listener, keys *keyring, announce func(url string
 		return nil, nil, usage("", "%w", err)
 	}
 	return a, l, nil
+}
+
+// readUsers reads the file of the users. It returns nil if there is none.
+func (f *uiFlags) readUsers() (*ui.Users, error) {
+	if f.users == "" {
+		return nil, nil
+	}
+	text, err := readSecret(f.usersFlag, f.users)
+	if err != nil {
+		return nil, err
+	}
+	users, err := ui.ParseUsers(string(text))
+	if err != nil {
+		return nil, misconfigured("holdfast ui passwd NAME makes a line", "%s: %s: %w", f.usersFlag, f.users, err)
+	}
+	return users, nil
 }
 
 // address returns host and port for the URL of the page. No browser can use 0.0.0.0 or [::], which stand for all

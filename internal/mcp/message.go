@@ -52,27 +52,37 @@ func (r *request) fault() string {
 		return `the message has no "jsonrpc": "2.0"`
 	case len(r.ID) > 0 && r.ID[0] != '"' && r.ID[0] != '-' && (r.ID[0] < '0' || r.ID[0] > '9'):
 		return "the id of a request is a string or a number"
-	case len(r.ID) > 256:
-		return "the id is longer than 256 bytes"
+	case len(r.ID) > maxID:
+		return fmt.Sprintf("the id is longer than %d bytes", maxID)
 	}
 	return ""
 }
 
-// errTooLong means that a line was longer than maxLine. It was skipped.
-var errTooLong = fmt.Errorf("the message is longer than %d bytes", maxLine)
+// A faultyMessage is what is wrong with a line. The server answers it with this error.
+type faultyMessage struct {
+	id   json.RawMessage // null if it is not known
+	code int
+	text string
+}
 
-// readLine reads the next line that is not empty. The result is valid until the next call.
+func (e *faultyMessage) Error() string { return e.text }
+
+var null = json.RawMessage("null")
+
+// readLine reads the next line that is not empty. The result is valid until the next call. If the line is longer than
+// maxLine, readLine skips it, and the error is a *faultyMessage.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	for {
 		line, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = r.ReadSlice('\n')
+			var id idFinder
+			for id.scan(line); errors.Is(err, bufio.ErrBufferFull); id.scan(line) {
+				line, err = r.ReadSlice('\n')
 			}
 			if err != nil {
 				return nil, err
 			}
-			return nil, errTooLong
+			return nil, &faultyMessage{id.found(), codeInvalidRequest, fmt.Sprintf("the message is longer than %d bytes", maxLine)}
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
 			return line, nil
@@ -83,18 +93,95 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// parse returns the requests of a line: one, or those of a batch, which the version 2025-03-26 of the protocol has.
-// Each request of a batch is answered by a message of its own.
-func parse(line []byte) ([]request, error) {
-	if line[0] == '[' {
-		var batch []request
-		err := json.Unmarshal(line, &batch)
-		if err == nil && len(batch) == 0 {
-			err = errors.New("the batch is empty")
+// maxID is the length of the longest id that is answered, in bytes.
+const maxID = 256
+
+// An idFinder finds the id of a message that is too long to be kept. It looks at the members of the outer object, and
+// keeps only the beginning of each.
+type idFinder struct {
+	depth    int // of brackets
+	inString bool
+	escaped  bool
+	member   []byte // as far as it is known
+	id       json.RawMessage
+}
+
+func (f *idFinder) scan(piece []byte) {
+	for _, c := range piece {
+		switch {
+		case f.escaped:
+			f.escaped = false
+		case f.inString:
+			f.escaped = c == '\\'
+			f.inString = c != '"'
+		case c == '"':
+			f.inString = true
+		case c == '{' || c == '[':
+			if f.depth++; f.depth == 1 {
+				f.member = append(f.member, c) // of an array: its elements have no names
+				continue
+			}
+		case c == '}' || c == ']':
+			if f.depth--; f.depth == 0 {
+				f.end()
+			}
+		case c == ',' && f.depth == 1:
+			f.end()
+			continue
 		}
-		return batch, err
+		if len(f.member) < 2*maxID {
+			f.member = append(f.member, c)
+		}
 	}
-	var one request
-	err := json.Unmarshal(line, &one)
-	return []request{one}, err
+}
+
+// end takes a member of the outer object.
+func (f *idFinder) end() {
+	var r struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if json.Unmarshal(append(f.member, '}'), &r) == nil && len(r.ID) > 0 {
+		f.id = r.ID
+	}
+	f.member = append(f.member[:0], '{')
+}
+
+// found returns the id, or null.
+func (f *idFinder) found() json.RawMessage { return answerable(f.id) }
+
+// answerable returns the id of an answer to a message that is no request: null if the message has none.
+func answerable(id json.RawMessage) json.RawMessage {
+	if r := (request{Version: "2.0", ID: id}); len(id) == 0 || r.fault() != "" {
+		return null
+	}
+	return id
+}
+
+// parse returns the messages of a line: one, or those of a batch. Errors are *faultyMessage.
+func parse(line []byte) (messages []json.RawMessage, batch bool, err error) {
+	if line[0] != '[' {
+		messages = []json.RawMessage{line}
+		err = json.Unmarshal(line, new(json.RawMessage))
+	} else if err = json.Unmarshal(line, &messages); err == nil && len(messages) == 0 {
+		return nil, true, &faultyMessage{null, codeInvalidRequest, "the batch is empty"}
+	}
+	if err != nil {
+		return nil, false, &faultyMessage{null, codeParse, err.Error()}
+	}
+	return messages, line[0] == '[', nil
+}
+
+// parseRequest reads one message, which is JSON. The error is a *faultyMessage.
+func parseRequest(m json.RawMessage) (r request, err error) {
+	if m[0] != '{' {
+		return r, &faultyMessage{null, codeInvalidRequest, "the message is no JSON object"}
+	}
+	err = json.Unmarshal(m, &r)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return r, &faultyMessage{answerable(r.ID), codeInvalidRequest, "a member of the message has the wrong type: " + wrong.Field}
+	}
+	if err != nil {
+		return r, &faultyMessage{null, codeInvalidRequest, err.Error()}
+	}
+	return r, nil
 }

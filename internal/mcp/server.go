@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -111,7 +112,9 @@ type Server struct {
 
 	mu      sync.Mutex // guards the fields below
 	ready   bool       // the client has initialized the session
+	version string     // of the protocol, as agreed then
 	client  string
+	level   int                 // of Log, by the place in levels
 	running map[string]*running // by id
 }
 
@@ -136,16 +139,17 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		r := bufio.NewReaderSize(in, maxLine)
 		for {
 			var next received
-			var line []byte
-			if line, next.err = readLine(r); next.err == nil {
-				next.requests, next.fault = parse(line)
+			line, err := readLine(r)
+			if err == nil {
+				next.messages, next.batch, err = parse(bytes.Clone(line))
 			}
+			next.err = err
 			select {
 			case lines <- next:
 			case <-ctx.Done():
 				return
 			}
-			if next.err != nil && !errors.Is(next.err, errTooLong) {
+			if _, ok := errors.AsType[*faultyMessage](err); err != nil && !ok {
 				return
 			}
 		}
@@ -155,38 +159,54 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		case <-ctx.Done():
 			return nil
 		case next := <-lines:
+			_, faulty := errors.AsType[*faultyMessage](next.err)
 			switch {
-			case errors.Is(next.err, errTooLong):
-				s.fail(json.RawMessage("null"), codeParse, next.err.Error())
+			case next.batch && !s.hasBatches():
+				s.refuse(&faultyMessage{null, codeInvalidRequest, "this version of the protocol has no batches"})
+				continue
+			case faulty:
+				s.refuse(next.err)
 			case errors.Is(next.err, io.EOF):
 				return nil
 			case next.err != nil:
 				return next.err
-			case next.fault != nil:
-				s.fail(json.RawMessage("null"), codeParse, next.fault.Error())
 			}
-			for _, r := range next.requests {
-				if next.fault == nil {
-					s.handle(ctx, &calls, r)
+			for _, m := range next.messages {
+				r, err := parseRequest(m)
+				if err != nil {
+					s.refuse(err)
+					continue
 				}
+				s.handle(ctx, &calls, r)
 			}
 		}
 	}
 }
 
-// received is a line of the client.
-type received struct {
-	requests []request
-	fault    error // the line is no message
-	err      error // the stream has ended, or the line was too long
+// hasBatches reports whether the version of the protocol that client and server have agreed on has batches.
+func (s *Server) hasBatches() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version == "2025-03-26"
 }
 
-// Log tells the client something that is the answer to no call. level is one of syslog's words, such as "error".
+// received is a line of the client.
+type received struct {
+	messages []json.RawMessage
+	batch    bool
+	err      error // the stream has ended; or a *faultyMessage
+}
+
+// levels are the words of syslog, the mildest first.
+var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// Log tells the client something that is the answer to no call, unless it wants messages of worse levels only. level is
+// one of syslog's words, such as "error".
 func (s *Server) Log(level, text string) {
 	s.mu.Lock()
-	ready := s.ready
+	wanted := s.ready && slices.Index(levels, level) >= s.level
 	s.mu.Unlock()
-	if ready {
+	if wanted {
 		s.send(&message{Method: "notifications/message", Params: map[string]any{"level": level, "logger": s.Name, "data": text}})
 	}
 }
@@ -204,6 +224,13 @@ func (s *Server) send(m *message) {
 	}
 }
 
+// refuse answers a line that is no request. err is a *faultyMessage.
+func (s *Server) refuse(err error) {
+	if f, ok := errors.AsType[*faultyMessage](err); ok {
+		s.fail(f.id, f.code, f.text)
+	}
+}
+
 func (s *Server) fail(id json.RawMessage, code int, text string) {
 	s.send(&message{ID: id, Error: &rpcError{code, text}})
 }
@@ -215,10 +242,7 @@ func (s *Server) handle(ctx context.Context, calls *sync.WaitGroup, r request) {
 	}
 	notification := len(r.ID) == 0
 	if text := r.fault(); text != "" {
-		if string(r.ID) == "null" || notification || len(r.ID) > 256 {
-			r.ID = json.RawMessage("null")
-		}
-		s.fail(r.ID, codeInvalidRequest, text)
+		s.fail(answerable(r.ID), codeInvalidRequest, text)
 		return
 	}
 	if notification {
@@ -235,17 +259,43 @@ func (s *Server) handle(ctx context.Context, calls *sync.WaitGroup, r request) {
 		s.initialize(r)
 	case r.Method == "ping":
 		s.send(&message{ID: r.ID, Result: struct{}{}})
-	case !ready && strings.HasPrefix(r.Method, "tools/"):
+	case !ready:
 		s.fail(r.ID, codeInvalidRequest, "the session begins with initialize")
 	case r.Method == "tools/list":
 		s.send(&message{ID: r.ID, Result: map[string]any{"tools": s.Tools}})
 	case r.Method == "tools/call":
 		s.call(ctx, calls, r)
 	case r.Method == "logging/setLevel":
-		s.send(&message{ID: r.ID, Result: struct{}{}}) // there are few messages, and all matter
+		s.setLevel(r)
+	case empty[r.Method] != "":
+		s.send(&message{ID: r.ID, Result: map[string]any{empty[r.Method]: []any{}}})
 	default:
 		s.fail(r.ID, codeNoMethod, fmt.Sprintf("no method %.100q", r.Method))
 	}
+}
+
+// empty are the lists of what the server does not have, with the names of their results. Clients ask for them although
+// the server does not announce them, and show a server that answers with an error as failed.
+var empty = map[string]string{"resources/list": "resources", "resources/templates/list": "resourceTemplates", "prompts/list": "prompts"}
+
+func (s *Server) setLevel(r request) {
+	var p struct{ Level string }
+	if len(r.Params) > 0 {
+		if err := json.Unmarshal(r.Params, &p); err != nil {
+			s.fail(r.ID, codeInvalidParams, "logging/setLevel: "+err.Error())
+			return
+		}
+	}
+	level := slices.Index(levels, p.Level)
+	if level < 0 {
+		last := len(levels) - 1
+		s.fail(r.ID, codeInvalidParams, fmt.Sprintf("no level %.100q: want %s or %s", p.Level, strings.Join(levels[:last], ", "), levels[last]))
+		return
+	}
+	s.mu.Lock()
+	s.level = level
+	s.mu.Unlock()
+	s.send(&message{ID: r.ID, Result: struct{}{}})
 }
 
 func (s *Server) initialize(r request) {
@@ -264,7 +314,7 @@ func (s *Server) initialize(r request) {
 		version = p.ProtocolVersion
 	}
 	s.mu.Lock()
-	s.ready, s.client = true, strings.TrimSpace(p.ClientInfo.Name+" "+p.ClientInfo.Version)
+	s.ready, s.version, s.client = true, version, strings.TrimSpace(p.ClientInfo.Name+" "+p.ClientInfo.Version)
 	s.mu.Unlock()
 	s.send(&message{ID: r.ID, Result: map[string]any{
 		"protocolVersion": version,

@@ -55,9 +55,11 @@ func (c *conversation) hear() string {
 	return strings.TrimSpace(line)
 }
 
-func (c *conversation) begin() {
+func (c *conversation) begin() { c.t.Helper(); c.beginWith("2025-06-18") }
+
+func (c *conversation) beginWith(version string) {
 	c.t.Helper()
-	c.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","clientInfo":{"name":"probe","version":"1"}}}`)
+	c.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + version + `","clientInfo":{"name":"probe","version":"1"}}}`)
 	c.hear()
 	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
@@ -77,6 +79,7 @@ var echo = Tool{
 
 func TestMessagesAreAnswered(t *testing.T) {
 	long := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", maxLine) + `"}}`
+	x := strings.Repeat("x", maxLine)
 	for _, tt := range []struct{ name, say, want string }{
 		{"ping", `{"jsonrpc":"2.0","id":"a","method":"ping"}`, `{"jsonrpc":"2.0","id":"a","result":{}}`},
 		{"an empty line before", "\n \n" + `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`},
@@ -87,16 +90,33 @@ func TestMessagesAreAnswered(t *testing.T) {
 		{"an argument of another type", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":1}}}`,
 			`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"arguments: cannot unmarshal number into Go struct field .Text of type string"}],"isError":true}}`},
 		{"no such tool", `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ech"}}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"no tool \"ech\""}}`},
-		{"no such method", `{"jsonrpc":"2.0","id":4,"method":"resources/list"}`, `{"jsonrpc":"2.0","id":4,"error":{"code":-32601,"message":"no method \"resources/list\""}}`},
+		{"no such method", `{"jsonrpc":"2.0","id":4,"method":"resources/read"}`, `{"jsonrpc":"2.0","id":4,"error":{"code":-32601,"message":"no method \"resources/read\""}}`},
+		{"resources", `{"jsonrpc":"2.0","id":4,"method":"resources/list"}`, `{"jsonrpc":"2.0","id":4,"result":{"resources":[]}}`},
+		{"templates", `{"jsonrpc":"2.0","id":4,"method":"resources/templates/list","params":{}}`, `{"jsonrpc":"2.0","id":4,"result":{"resourceTemplates":[]}}`},
+		{"prompts", `{"jsonrpc":"2.0","id":4,"method":"prompts/list"}`, `{"jsonrpc":"2.0","id":4,"result":{"prompts":[]}}`},
 		{"no JSON", `{`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"unexpected end of JSON input"}}`},
 		{"no version", `{"id":5,"method":"ping"}`, `{"jsonrpc":"2.0","id":5,"error":{"code":-32600,"message":"the message has no \"jsonrpc\": \"2.0\""}}`},
-		{"an id that is an object", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":{},"error":{"code":-32600,"message":"the id of a request is a string or a number"}}`},
+		{"an id that is an object", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the id of a request is a string or a number"}}`},
+		{"an id that is too long", `{"jsonrpc":"2.0","id":"` + x[:300] + `","method":"ping"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the id is longer than 256 bytes"}}`},
 		{"an id that is null", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the id of a request is a string or a number"}}`},
-		{"too long", long, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the message is longer than 1048576 bytes"}}`},
-		{"an empty batch", `[]`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the batch is empty"}}`},
-		{"a batch", `[{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":6,"method":"ping"}]`, `{"jsonrpc":"2.0","id":6,"result":{}}`},
+		{"a number", `5`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the message is no JSON object"}}`},
+		{"a text", `"ping"`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the message is no JSON object"}}`},
+		{"null", `null`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the message is no JSON object"}}`},
+		{"a method that is a number", `{"jsonrpc":"2.0","id":11,"method":5}`, `{"jsonrpc":"2.0","id":11,"error":{"code":-32600,"message":"a member of the message has the wrong type: method"}}`},
+		{"a version that is a number", `{"jsonrpc":2.0,"id":"x","method":"ping"}`, `{"jsonrpc":"2.0","id":"x","error":{"code":-32600,"message":"a member of the message has the wrong type: jsonrpc"}}`},
+		{"not UTF-8 in a key", "{\"\xff\":1}", `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the message has no \"jsonrpc\": \"2.0\""}}`},
+		{"too long", long, `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"the message is longer than 1048576 bytes"}}`},
+		{"too long, the id behind", `{"jsonrpc":"2.0","method":"tools/call","params":{"id":7,"x":"` + x + `\"},{\"id\":8,"}, "id" : "a\",b}" }`, `{"jsonrpc":"2.0","id":"a\",b}","error":{"code":-32600,"message":"the message is longer than 1048576 bytes"}}`},
+		{"too long, no id", `{"jsonrpc":"2.0","method":"tools/call","params":{"id":7,"x":"` + x + `"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the message is longer than 1048576 bytes"}}`},
+		{"too long, a bad id", `{"id":[1],"x":"` + x + `"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the message is longer than 1048576 bytes"}}`},
+		{"too long, an id that is too long", `{"id":"` + x + `"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the message is longer than 1048576 bytes"}}`},
+		{"too long, a batch", `[{"id":1,"x":"` + x + `"}]`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the message is longer than 1048576 bytes"}}`},
+		{"too long, no JSON", x + x, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the message is longer than 1048576 bytes"}}`},
+		{"a batch", `[{"jsonrpc":"2.0","id":6,"method":"ping"}]`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"this version of the protocol has no batches"}}`},
 		{"an answer to nothing", `{"jsonrpc":"2.0","id":7,"result":{}}` + "\n" + `{"jsonrpc":"2.0","id":8,"method":"ping"}`, `{"jsonrpc":"2.0","id":8,"result":{}}`},
 		{"level", `{"jsonrpc":"2.0","id":9,"method":"logging/setLevel","params":{"level":"debug"}}`, `{"jsonrpc":"2.0","id":9,"result":{}}`},
+		{"no such level", `{"jsonrpc":"2.0","id":9,"method":"logging/setLevel","params":{"level":"loud"}}`, `{"jsonrpc":"2.0","id":9,"error":{"code":-32602,"message":"no level \"loud\": want debug, info, notice, warning, error, critical, alert or emergency"}}`},
+		{"no level", `{"jsonrpc":"2.0","id":9,"method":"logging/setLevel"}`, `{"jsonrpc":"2.0","id":9,"error":{"code":-32602,"message":"no level \"\": want debug, info, notice, warning, error, critical, alert or emergency"}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := converse(t, &Server{Tools: []Tool{echo}})
@@ -106,6 +126,67 @@ func TestMessagesAreAnswered(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// Only the version 2025-03-26 has batches. Each request of a batch is answered by itself.
+func TestBatchesBelongToOneVersion(t *testing.T) {
+	const none = `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"this version of the protocol has no batches"}}`
+	for _, version := range append([]string{""}, versions...) {
+		for _, tt := range []struct {
+			say  string
+			want []string
+		}{
+			{`[{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":6,"method":"ping"},{"jsonrpc":"2.0","id":7,"method":"ping"}]`,
+				[]string{`{"jsonrpc":"2.0","id":6,"result":{}}`, `{"jsonrpc":"2.0","id":7,"result":{}}`}},
+			{`[]`, []string{`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the batch is empty"}}`}},
+			{`[1,{"jsonrpc":"2.0","id":8,"method":7},{"jsonrpc":"2.0","id":9,"method":"ping"}]`, []string{
+				`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the message is no JSON object"}}`,
+				`{"jsonrpc":"2.0","id":8,"error":{"code":-32600,"message":"a member of the message has the wrong type: method"}}`, `{"jsonrpc":"2.0","id":9,"result":{}}`}},
+			{`[{]`, []string{`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"invalid character ']' looking for beginning of object key string"}}`}},
+		} {
+			c := converse(t, &Server{})
+			if version != "" {
+				c.beginWith(version)
+			}
+			c.say(tt.say)
+			if version != "2025-03-26" && tt.say != `[{]` {
+				tt.want = []string{none}
+			}
+			for _, want := range tt.want {
+				if got := c.hear(); got != want {
+					t.Errorf("%q: %s\ngot  %s\nwant %s", version, tt.say, got, want)
+				}
+			}
+		}
+	}
+}
+
+// The client gets the messages of the level that it has asked for, and of worse ones. At first it gets all.
+func TestLogHasTheLevelOfTheClient(t *testing.T) {
+	s := &Server{Name: "n"}
+	c := converse(t, s)
+	c.begin()
+	heard := func(level string) bool {
+		go func() {
+			s.Log(level, "lost")
+			c.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		}()
+		if !strings.Contains(c.hear(), `"level"`) {
+			return false
+		}
+		c.hear()
+		return true
+	}
+	if !heard("debug") || !heard("error") {
+		t.Error("a message is missing at first")
+	}
+	c.say(`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"warning"}}`)
+	c.hear()
+	for level, want := range map[string]bool{"debug": false, "notice": false, "warning": true, "error": true, "emergency": true} {
+		if got := heard(level); got != want {
+			t.Errorf("%s: %v; want %v", level, got, want)
+		}
 	}
 }
 
@@ -248,6 +329,8 @@ func FuzzServe(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}`))
 	f.Add([]byte(`[{"jsonrpc":"2.0","id":"x","method":"tools/list"}]`))
 	f.Add([]byte("{}\n[]\nnull\n5\n\"\"\n"))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}` + "\n" + `[1,{"jsonrpc":"2.0","id":2,"method":"prompts/list"},{"id":3,"method":{}}]`))
+	f.Add([]byte(`{"id":1,"x":"` + strings.Repeat("x", maxLine) + `"}` + "\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var out strings.Builder
 		if err := (&Server{Tools: []Tool{echo}}).Serve(t.Context(), strings.NewReader(string(in)), &out); err != nil {

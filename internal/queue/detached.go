@@ -218,6 +218,12 @@ func (p *Place) expiryOf(ctx context.Context, name string) (*expiry, error) {
 		return nil, err
 	}
 	if n := ReadNote(data); n.Expires != 0 {
+		if again, err := p.countAnew(ctx, e.node, data, stat); again || err != nil {
+			if err != nil {
+				return nil, err
+			}
+			return p.expiryOf(ctx, name)
+		}
 		now := p.hear(stat.Mtime)
 		left := max(n.Expires, now.ms) - now.ms
 		if left >= math.MaxInt64/int64(time.Millisecond) { // 292 years: nobody waits that long
@@ -228,6 +234,34 @@ func (p *Place) expiryOf(ctx context.Context, name string) (*expiry, error) {
 		e.due = e.timer.C
 	}
 	return e, nil
+}
+
+// countAnew looks whether the server's clock has gone back since it has made or changed the node of a lock that
+// expires: our own node is younger and has the earlier time. Then nobody knows how old the lock is, and it would last
+// until the clock has made up for the step. So countAnew writes a time of expiry that is as far away as the former
+// one was at first, and returns true: the caller reads it. If we may not write the node, the time stays.
+func (p *Place) countAnew(ctx context.Context, node string, data []byte, stat zk.Stat) (again bool, _ error) {
+	n, ok := ParseNote(data)
+	lasts := n.Expires - stat.Mtime
+	if !ok || stat.Mzxid > p.czxid || stat.Mtime <= p.ctime || lasts <= 0 || lasts > math.MaxInt64/2 {
+		return false, nil
+	}
+	n.Expires = p.At(time.Now()) + lasts
+	data, err := n.Encode()
+	if err != nil {
+		return false, nil
+	}
+	err = Repeat(ctx, func() error {
+		_, err := p.Session.Set(ctx, node, data, stat.Version)
+		return err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		return false, nil
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion): // somebody else has, or we have
+		return true, nil
+	}
+	return true, err
 }
 
 // removeExpired removes the node of an expired lock, unless its data have changed. The error is nil if the node is

@@ -60,9 +60,8 @@ func (p *Place) Ctime() int64 { return p.ctime }
 // At returns a moment since we asked for our node, by the server's clock, in milliseconds.
 func (p *Place) At(t time.Time) int64 { return p.ctime + t.Sub(p.asked).Milliseconds() }
 
-// AtLeast is a lower bound of the server's clock at t, a moment since the server told us of our node. At can be
-// ahead of that clock by the time that the request has taken.
-func (p *Place) AtLeast(t time.Time) int64 { return p.ctime + t.Sub(p.joined).Milliseconds() }
+// Joined is when the server told us of our node, by our clock.
+func (p *Place) Joined() time.Time { return p.joined }
 
 // Sending notes that a request is about to be sent that makes the node. Until Sent, the node may exist.
 func (p *Place) Sending() { p.asked, p.doubt = time.Now(), true }

@@ -30,6 +30,7 @@ type ZooKeeperConfig struct {
 	// ClockRate is how fast the clocks of all servers run, by libfaketime; 0: like the
 	// machine's, without it. See [NeedFaketime]. With it, TickTime is what they take for it.
 	ClockRate float64
+	WallClock *WallClock // moves the clocks of all servers; nil leaves them
 }
 
 // A ZooKeeperTLS lets servers listen for TLS on a second port. The files are PEM.
@@ -55,6 +56,7 @@ type zkServer struct {
 	tls  int      // the port for TLS; 0 if there is none
 	args []string // more flags of the JVM
 	rate float64  // of its clocks; 0: those of the machine
+	wall *WallClock
 	proc *Process // nil while killed
 }
 
@@ -95,7 +97,7 @@ func startZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (_ *Zo
 		}
 	}()
 	for i := range cfg.Servers {
-		s := &zkServer{dir: filepath.Join(dir, strconv.Itoa(i)), port: ports[3*i], args: cfg.Flags, rate: cfg.ClockRate}
+		s := &zkServer{dir: filepath.Join(dir, strconv.Itoa(i)), port: ports[3*i], args: cfg.Flags, rate: cfg.ClockRate, wall: cfg.WallClock}
 		if cfg.TLS != nil {
 			s.tls = ports[3*cfg.Servers+i]
 		}
@@ -148,7 +150,7 @@ func (z *ZooKeeper) Grow(ctx context.Context, n int) error {
 	first := z.servers[0]
 	ports[0], z.cfg.Servers = first.port, n
 	for i := 1; i < n; i++ {
-		z.servers = append(z.servers, &zkServer{dir: filepath.Join(filepath.Dir(first.dir), strconv.Itoa(i)), port: ports[3*i], args: first.args, rate: first.rate})
+		z.servers = append(z.servers, &zkServer{dir: filepath.Join(filepath.Dir(first.dir), strconv.Itoa(i)), port: ports[3*i], args: first.args, rate: first.rate, wall: first.wall})
 	}
 	if err := z.configure(ports); err != nil {
 		return err
@@ -297,6 +299,9 @@ func (s *zkServer) start() error {
 			return err
 		}
 		cmd.Env = append(cmd.Environ(), env...)
+	}
+	if s.wall != nil {
+		cmd.Env = append(cmd.Environ(), s.wall.env()...)
 	}
 	s.proc, err = Start(cmd)
 	return err

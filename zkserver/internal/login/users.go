@@ -162,7 +162,8 @@ func (u *Users) Knows(ids []tree.Identity, old *Users) bool {
 		switch {
 		case id.Scheme == "sasl" && u.byName[id.ID] != old.byName[id.ID],
 			id.Scheme == tree.Super && u.super != old.super,
-			id.Scheme == "digest" && old.Requires("digest") && old.isUser(id) && !u.isUser(id):
+			id.Scheme == "digest" && old.Requires("digest") && old.isUser(id) && !u.isUser(id),
+			id.Scheme == "digest" && u.Requires("digest") && !u.isUser(id) && !u.isSuper(id): // any password was right before
 			return false
 		}
 	}
