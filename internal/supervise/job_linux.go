@@ -24,7 +24,7 @@ type job struct {
 	stopped chan syscall.Signal // the command was stopped by this signal
 	status  syscall.WaitStatus  // valid when exited is closed
 	reaped  bool                // by leftovers
-	frozen  map[int]uint64      // the processes that freeze has stopped, with their start times
+	frozen  []process           // that freeze has stopped
 }
 
 // becomeSubreaper makes this process the parent of its orphaned descendants.
@@ -125,7 +125,7 @@ func (j *job) signal(sig os.Signal) {
 	case !ok:
 	case j.reaped:
 		for _, p := range j.family.list() {
-			_ = unix.Kill(p.pid, s)
+			_ = p.signal(s)
 		}
 	case unix.Kill(-j.pid, s) == unix.ESRCH:
 		_ = unix.Kill(j.pid, s)
@@ -147,7 +147,7 @@ func (j *job) terminate(sig syscall.Signal) {
 	for _, sig := range []unix.Signal{sig, unix.SIGCONT} {
 		for _, p := range all {
 			if p.group != j.pid {
-				_ = unix.Kill(p.pid, sig)
+				_ = p.signal(sig)
 			}
 		}
 	}
@@ -163,10 +163,8 @@ func (j *job) freeze(say func(format string, args ...any)) {
 }
 
 func (j *job) thaw() {
-	for pid, start := range j.frozen {
-		if p, ok := readProcess(pid); !ok || p.start == start { // not another process with that number
-			_ = unix.Kill(pid, unix.SIGCONT)
-		}
+	for _, p := range j.frozen {
+		_ = p.signal(unix.SIGCONT)
 	}
 	j.frozen = nil
 }

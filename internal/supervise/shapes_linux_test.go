@@ -62,6 +62,10 @@ func prepareProcess() {
 		endWhatForksWhileLookedFor()
 	case leavesMany:
 		strikeAmongEnded()
+	case startsAJob:
+		startJobHere()
+	case reusesANumber:
+		reuseNumber()
 	case mainThreadEnds:
 		go func() {
 			fmt.Println("ready")
@@ -703,8 +707,7 @@ func TestWatchdogThatIsEndingCountsAsDead(t *testing.T) {
 		_ = cmd.Wait()
 	}()
 	pid := cmd.Process.Pid
-	alive, _ := readProcess(pid)
-	if isDead(pid, alive.start) {
+	if isEnding(pid) {
 		t.Error("a process that runs counts as dead")
 	}
 	goOn.Close()
@@ -716,7 +719,7 @@ func TestWatchdogThatIsEndingCountsAsDead(t *testing.T) {
 			t.Fatal("its main thread does not end")
 		}
 	}
-	if !isDead(pid, alive.start) {
+	if !isEnding(pid) {
 		t.Error("a process whose main thread has ended does not count as dead")
 	}
 }

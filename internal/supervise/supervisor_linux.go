@@ -407,7 +407,6 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 		}
 	}
 	if r.pid != 0 {
-		_ = unix.Kill(-r.pid, unix.SIGKILL) // before the others, because listing them can take long
 		r.Warn("%s; killing the command", why)
 	}
 	status, known := syscall.WaitStatus(syscall.SIGKILL), false // if it is unknown which child is the command
@@ -419,12 +418,18 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 	case <-time.After(inboxPatience):
 		f.spared = true // the watchdog: its debugger can keep us from reaping it
 	}
+	// The group before the others, because listing them can take long. If the watchdog has reaped the command, another
+	// group may have the number.
+	if p, ok := readProcess(r.pid); ok && (p.parent == os.Getpid() || p.parent == r.watchdog.Pid) {
+		_ = unix.Kill(-r.pid, unix.SIGKILL)
+	}
 	if r.exited != nil {
 		status, known = *r.exited, true
 	}
 	started := r.pid != 0
 	f.reaped = func(e childEvent) {
 		if e.pid == r.watchdog.Pid || r.others[e.pid] || watchdogs.has(e.pid) {
+			delete(r.others, e.pid) // a later process can have the number
 			return
 		}
 		if e.pid == r.pid && !known {
@@ -434,7 +439,7 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 	}
 	f.end(r.Warn) // also if no command is known: the watchdog may have died right after the fork
 	if r.cgroup != "" {
-		(&cgroup{r.cgroup}).remove(removePatience)
+		(&cgroup{path: r.cgroup}).remove(removePatience)
 	}
 	if !started {
 		return Outcome{}, fmt.Errorf("%w: %s", ErrGuards, why)
@@ -444,6 +449,6 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 
 func (r *run) killCgroup() {
 	if r.cgroup != "" {
-		_ = (&cgroup{r.cgroup}).kill()
+		_ = (&cgroup{path: r.cgroup}).kill()
 	}
 }
