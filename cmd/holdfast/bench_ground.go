@@ -46,13 +46,13 @@ func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	supervise.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	context.AfterFunc(ctx, func() { signal.Stop(signals) })
 	go func() {
 		select {
 		case sig := <-signals:
-			cancel(exitCode(exitSignal + supervise.SignalNumber(sig)))
+			cancel(endedBy(sig))
 		case <-ctx.Done():
 		}
 	}()

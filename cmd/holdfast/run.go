@@ -46,8 +46,8 @@ expires. If the lock is certainly lost, it kills the command at once. This is so
 was deleted, the session has expired, or the store's directory was removed. --on-lost and --on-suspect
 change what happens to the command then.
 
-holdfast forwards signals to the command. A second INT within two seconds kills the command. With
---kill-after 10s, KILL follows 10s after a TERM, INT, HUP or QUIT. Leave --kill-after out if HUP makes the
+holdfast forwards signals to the command. A second INT within two seconds kills the command. Signals that holdfast
+was started to ignore are ignored by the command, too. With --kill-after 10s, KILL follows 10s after a TERM, INT, HUP or QUIT. Leave --kill-after out if HUP makes the
 command read its files again: KILL would follow.
 
 On Linux, a watchdog process (hf-watchdog in process lists) is the command's parent. It ends the
@@ -59,10 +59,14 @@ a systemd user service, or Delegate=yes in a unit.
 On other systems, the command keeps running if holdfast run is killed or stopped. Processes that
 have left the command's process group are not found.
 
+The command can use the terminal: a prompt for a password, an editor. If INT (ctrl-C) or QUIT kills the command, or
+arrives during the wait, holdfast run ends by the same signal, and so does the script or the loop around it. If the
+command handles the signal and exits, the script goes on.
+
 ctrl-Z stops the command and holdfast run. fg continues both, if you type it before the session
 timeout has passed. After that the lock is lost, and the command is killed (exit code 79).
 
-When the command ends, processes that it left behind are killed. With --leftovers wait, holdfast
+When the command ends, processes that it left behind are killed, and holdfast says which (not with -q). With --leftovers wait, holdfast
 holds the lock until they have ended. With --leftovers ignore, it releases the lock while they run, and
 leaves them to themselves: the next holder's command can run beside them. If holdfast had to stop the
 command because of the lock, it kills them in any case.
@@ -319,6 +323,16 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.timeout, end.unlock)
 	}
 	k.say.detail("%s: released", escape(k.name))
+	return exitOfCommand(out)
+}
+
+// exitOfCommand makes the end of the command that of this program.
+func exitOfCommand(out supervise.Outcome) error {
+	err := endedBy(syscall.Signal(out.Signal))
+	if key, ok := err.(keyed); ok {
+		key.group = out.Key
+		return key
+	}
 	return exitCode(out.Code)
 }
 

@@ -196,7 +196,7 @@ func (f *tfFlags) run(g *globals, ws terraform.Workspace, command []string, at e
 	case out.Overdue:
 		return &fault{exitOverdue, fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", ws, ends.MaxHold, out.Code), ""}
 	}
-	return exitCode(out.Code)
+	return exitOfCommand(out)
 }
 
 // connect waits for a session, and gives up when a signal arrives.
@@ -221,7 +221,7 @@ func (f *tfFlags) connect(g *globals, t target, say *sayer, signals <-chan os.Si
 		if o := <-done; o.c != nil {
 			o.c.close()
 		}
-		return nil, exitCode(exitSignal + supervise.SignalNumber(sig))
+		return nil, endedBy(sig)
 	}
 }
 

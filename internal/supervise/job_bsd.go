@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A job is a running command with its process group. Processes that have left the group are not
@@ -89,6 +91,10 @@ func (j *job) sweep(func(string, ...any)) {
 		time.Sleep(5 * time.Millisecond) // their parent is init, so we must poll until it has reaped them
 	}
 }
+
+const getTermios, setTermios = unix.TIOCGETA, unix.TIOCSETA
+
+func (j *job) waitStatus() syscall.WaitStatus { return j.status }
 
 // killer returns the number of the signal that killed the command, or 0.
 func (j *job) killer() int {

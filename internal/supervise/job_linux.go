@@ -27,6 +27,8 @@ type job struct {
 	frozen  []process           // that freeze has stopped
 }
 
+const getTermios, setTermios = unix.TCGETS, unix.TCSETS
+
 // becomeSubreaper makes this process the parent of its orphaned descendants.
 func becomeSubreaper() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))

@@ -24,6 +24,9 @@ func Notify(c chan<- os.Signal, sigs ...os.Signal) {
 	}
 }
 
+// Die does nothing here.
+func Die(syscall.Signal, bool) {}
+
 // SurviveBrokenPipe does nothing here.
 func SurviveBrokenPipe() {}
 

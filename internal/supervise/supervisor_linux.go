@@ -237,7 +237,9 @@ func (s *Supervisor) order(c Command, t Terms) error {
 		return fmt.Errorf("%w: the lock was already lost", ErrGuards)
 	}
 	_ = s.shared.publish(deadline)
-	length, err := s.shared.write(order{command: c, ending: t.Ending, lender: s.tty.lender()})
+	o := order{command: c, ending: t.Ending}
+	o.lender, o.asks = s.tty.lender()
+	length, err := s.shared.write(o)
 	if err != nil {
 		return &fs.PathError{Op: "exec", Path: c.Path, Err: err}
 	}
@@ -255,6 +257,7 @@ type run struct {
 	cgroup string // of the job, "" if it has none
 	lost   bool
 	exited *syscall.WaitStatus // of the command, once its leftovers are awaited
+	hadTTY bool                // the job had the terminal when the command ended
 }
 
 const (
@@ -300,7 +303,7 @@ func (r *run) watch(c Command) (Outcome, error) {
 			case m.verb == verbExited:
 				status := syscall.WaitStatus(m.value)
 				r.exited = &status
-				r.tty.takeBack(r.pid) // ctrl-C is for us now, and forwarded
+				r.hadTTY = r.tty.end(r.pid, status) // ctrl-C is for us now, and forwarded
 			case m.verb == verbGone, m.verb == verbLost, m.verb == verbOverdue:
 				return r.gone(m), nil
 			}
@@ -369,7 +372,7 @@ func (r *run) forward(sig os.Signal) {
 
 // pause handles a stop of the command.
 func (r *run) pause(sig syscall.Signal) {
-	if r.tty.pause(sig, r.pid) {
+	if r.tty.pause(sig, r.pid, func() { _ = r.link.send(verbSignal, int64(unix.SIGSTOP), "") }) {
 		_ = r.link.send(verbResume, 0, "")
 	}
 }
@@ -382,8 +385,9 @@ func (r *run) gone(m message) Outcome {
 }
 
 func (r *run) outcome(status syscall.WaitStatus, lost bool) Outcome {
-	r.tty.takeBack(r.pid)
-	return Outcome{Code: code(status), Signal: killer(status), Lost: lost || r.lost || isClosed(r.Terms.Lost)}
+	r.hadTTY = r.tty.end(r.pid, status) || r.hadTTY
+	by := killer(status)
+	return Outcome{Code: code(status), Signal: by, Key: r.hadTTY && isKey(by), Lost: lost || r.lost || isClosed(r.Terms.Lost)}
 }
 
 // alone ends the job without the watchdog. Once the watchdog is dead, the job's processes are

@@ -56,19 +56,21 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, &fs.PathError{Op: "fork/exec", Path: c.Path, Err: err}
 	}
-	tty.lend(tty.lender(), j.pid)
+	lender, _ := tty.lender()
+	tty.lend(lender, j.pid)
+	had := false
 	resume := make(chan struct{}, 1)
 	g := &guard{
 		job: j, ending: t.Ending, left: func() time.Duration { return time.Until(t.Deadline()) }, suspect: t.Suspect, lost: t.Lost,
 		signals: t.Signals, resume: resume, look: t.Changed, say: t.Warn, alarm: alarm, doubt: pipe.end, stops: t.stops,
-		exited: func() { tty.takeBack(j.pid) },
+		exited: func() { had = tty.end(j.pid, j.waitStatus()) },
 		stopped: func(sig syscall.Signal) {
-			if tty.pause(sig, j.pid) {
+			if tty.pause(sig, j.pid, func() { j.signal(freezing) }) {
 				poke(resume)
 			}
 		},
 	}
 	lost := g.run()
-	tty.takeBack(j.pid)
-	return Outcome{Code: j.code(), Signal: j.killer(), Lost: lost, Overdue: g.overdue}, nil
+	had = tty.end(j.pid, j.waitStatus()) || had
+	return Outcome{Code: j.code(), Signal: j.killer(), Lost: lost, Overdue: g.overdue, Key: had && isKey(j.killer())}, nil
 }

@@ -145,6 +145,9 @@ func (w *watchdog) run(o order) {
 		_ = w.link.send(verbFailed, int64(errno), "")
 		return
 	}
+	if o.asks {
+		letAsk()
+	}
 	j, err := startJob(o.command, pipe, newFamily(w.spare), cg, func(pid int) { tty.lend(o.lender, pid) })
 	pipe.started()
 	if err != nil {
