@@ -135,6 +135,7 @@ func TestScriptGoesOnWithoutTheKey(t *testing.T) {
 	for _, script := range []string{"bash", "dash"} {
 		for command, code := range map[string]string{
 			`kill -TERM \$\$`: "143", `kill -KILL \$\$`: "137", `exit 130`: "130", `trap : INT; kill -INT \$\$; exit 5`: "5",
+			`kill -INT \${HOLDFAST_OWNER##*:}; exec sleep 1000`: "130", // to holdfast alone
 		} {
 			c.enter(script + ` -c 'holdfast run job -- sh -c "` + command + `"; echo rc""=$?'; echo "script""=$?"`)
 			c.expect(`rc=` + code + `\s`)

@@ -39,6 +39,7 @@ type guard struct {
 	paused    bool // the user has stopped the command
 	awake     bool // the user has continued the suspended job, so its end continues the command, too
 	stoppedBy syscall.Signal
+	sent      os.Signal // the last signal of a key that was sent to the job
 }
 
 // lookAgain is the interval at which the deadline is read again, to see the end of a doubt.
@@ -93,6 +94,9 @@ func (g *guard) run() (lost bool) {
 			}
 			if g.ending.stops(sig) {
 				g.stops()
+			}
+			if isKey(sig) {
+				g.sent = sig
 			}
 			switch now := clock(); {
 			case sig == continuing && g.frozen:

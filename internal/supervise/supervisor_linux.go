@@ -258,6 +258,7 @@ type run struct {
 	lost   bool
 	exited *syscall.WaitStatus // of the command, once its leftovers are awaited
 	hadTTY bool                // the job had the terminal when the command ended
+	sent   syscall.Signal      // the last signal of a key that was forwarded to the job
 }
 
 const (
@@ -367,6 +368,9 @@ func (r *run) forward(sig os.Signal) {
 	if r.Ending.stops(s) {
 		r.stops() // before the watchdog says so
 	}
+	if isKey(s) {
+		r.sent = s
+	}
 	_ = r.link.send(verbSignal, int64(s), "")
 }
 
@@ -386,8 +390,8 @@ func (r *run) gone(m message) Outcome {
 
 func (r *run) outcome(status syscall.WaitStatus, lost bool) Outcome {
 	r.hadTTY = r.tty.end(r.pid, status) || r.hadTTY
-	by := killer(status)
-	return Outcome{Code: code(status), Signal: by, Key: r.hadTTY && isKey(by), Lost: lost || r.lost || isClosed(r.Terms.Lost)}
+	by := syscall.Signal(killer(status))
+	return Outcome{Code: code(status), Signal: int(by), Key: r.hadTTY && isKey(by) && r.sent != by, Lost: lost || r.lost || isClosed(r.Terms.Lost)}
 }
 
 // alone ends the job without the watchdog. Once the watchdog is dead, the job's processes are

@@ -72,5 +72,6 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	}
 	lost := g.run()
 	had = tty.end(j.pid, j.waitStatus()) || had
-	return Outcome{Code: j.code(), Signal: j.killer(), Lost: lost, Overdue: g.overdue, Key: had && isKey(j.killer())}, nil
+	by := syscall.Signal(j.killer())
+	return Outcome{Code: j.code(), Signal: int(by), Lost: lost, Overdue: g.overdue, Key: had && isKey(by) && g.sent != by}, nil
 }
