@@ -278,7 +278,9 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	k.page.lead(t.hold, k.value, ends.Grace)
 
 	supervise.Notify(signals, supervise.JobSignals...)
-	warn := func(format string, args ...any) { k.say.line("%s: %s", escape(k.name), fmt.Sprintf(format, args...)) }
+	warn := func(format string, args ...any) {
+		k.say.line("%s: %s", escape(k.name), escape(fmt.Sprintf(format, args...)))
+	}
 	out, startErr := sup.Run(
 		supervise.Command{Path: file, Args: command, Env: environ(k.environment(t.hold))},
 		supervise.Terms{

@@ -247,7 +247,7 @@ func (w *sharder) work(ctx context.Context) error {
 // keep runs the command of a shard until the command has ended with code 0 or ctx ends.
 func (w *sharder) keep(ctx context.Context, shards *holdfast.Shards, s holdfast.Shard) error {
 	warn := func(format string, args ...any) {
-		w.say.line("%s: shard %d: %s", escape(w.name), s.Number, fmt.Sprintf(format, args...))
+		w.say.line("%s: shard %d: %s", escape(w.name), s.Number, escape(fmt.Sprintf(format, args...)))
 	}
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		if ctx.Err() != nil || !w.crew.enter() {

@@ -180,7 +180,7 @@ func (f *tfFlags) run(g *globals, ws terraform.Workspace, command []string, at e
 		supervise.Command{Path: file, Args: command, Env: environ(env)},
 		supervise.Terms{
 			Lost: backend.Lost(), Deadline: backend.Deadline, Ending: ends, Signals: signals,
-			Warn:    func(format string, args ...any) { say.line("%s: %s", ws, fmt.Sprintf(format, args...)) },
+			Warn:    func(format string, args ...any) { say.line("%s: %s", ws, escape(fmt.Sprintf(format, args...))) },
 			Suspect: c.contact.isDown, Changed: c.contact.changed,
 		},
 	)

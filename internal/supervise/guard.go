@@ -323,7 +323,9 @@ func (g *guard) await() bool {
 		}
 		return false
 	}
-	g.job.sweep(g.say)
+	// A signal that ends the command has perhaps reached its descendants, too, and not ended them yet.
+	asked := g.told || g.killed || asksToStop(syscall.Signal(g.job.killer()))
+	g.job.sweep(g.say, !asked)
 	return false
 }
 
@@ -331,7 +333,7 @@ func (g *guard) await() bool {
 // has ended.
 func (g *guard) awaitLeftovers(next <-chan struct{}) (bool, <-chan struct{}) {
 	if g.killed {
-		g.job.sweep(g.say)
+		g.job.sweep(g.say, false)
 		return false, nil
 	}
 	if next != nil {
@@ -339,7 +341,7 @@ func (g *guard) awaitLeftovers(next <-chan struct{}) (bool, <-chan struct{}) {
 	}
 	some, next := g.job.leftovers()
 	if !some {
-		g.job.sweep(g.say) // removes its cgroup
+		g.job.sweep(g.say, false) // removes its cgroup
 		return false, nil
 	}
 	if g.exited != nil {

@@ -86,8 +86,12 @@ func (j *job) resume(syscall.Signal) { j.signal(syscall.SIGCONT) }
 // sweep kills leftover processes in the command's process group, and returns when they are
 // gone. The command is reaped already, but the kernel does not reuse the group's number while a
 // process is left in the group.
-func (j *job) sweep(func(string, ...any)) {
+func (j *job) sweep(say func(string, ...any), tell bool) {
 	for syscall.Kill(-j.pid, syscall.SIGKILL) == nil {
+		if tell {
+			tell = false
+			say("killing processes that the command left behind in its process group, %d", j.pid)
+		}
 		time.Sleep(5 * time.Millisecond) // their parent is init, so we must poll until it has reaped them
 	}
 }

@@ -227,18 +227,45 @@ func (j *job) pending(sig unix.Signal) bool {
 }
 
 // sweep kills leftover processes, and returns when nothing is left of the job. Then the lock
-// may be released.
-func (j *job) sweep(say func(format string, args ...any)) {
-	j.signal(unix.SIGKILL) // before the command is reaped, see wait
+// may be released. If tell is set, it says which processes they are.
+func (j *job) sweep(say func(format string, args ...any), tell bool) {
+	j.reaped = true
 	// Mostly nothing is left. Then sweep does not use /proc/self/task: the kernel caches each
 	// name that was looked up there, and drops them slowly when this process is reaped.
 	if j.family.reap() && j.cgroup.removeEmpty() {
 		return
 	}
+	if left := j.family.list(); tell && len(left) > 0 {
+		say("%s", describe(left))
+	}
 	_ = j.cgroup.kill()
 	j.family.end(say)
 	j.cgroup.remove(removePatience)
 }
+
+// maxNamed is the number of leftover processes that are named.
+const maxNamed = 8
+
+// describe says which processes are killed.
+func describe(left []process) string {
+	text := "killing 1 process that the command left behind: "
+	if len(left) > 1 {
+		text = fmt.Sprintf("killing %d processes that the command left behind: ", len(left))
+	}
+	for i, p := range left {
+		if i == maxNamed {
+			return fmt.Sprintf("%s and %d more", text, len(left)-i)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		name, _ := readProc(fmt.Sprintf("/proc/%d/comm", p.pid), make([]byte, 64))
+		text += fmt.Sprintf("%d (%s)", p.pid, strings.TrimSuffix(string(name), "\n"))
+	}
+	return text
+}
+
+func (j *job) killer() int { return killer(j.status) }
 
 // A child is a process that this process has started. It is safe for concurrent use. It is not
 // an os.Process, because package os forks once more to detect features of the kernel.

@@ -36,7 +36,7 @@ func (j *job) resume(syscall.Signal)              {}
 func (j *job) freeze(func(string, ...any))        {}
 func (j *job) thaw()                              {}
 func (j *job) leftovers() (bool, <-chan struct{}) { return false, nil }
-func (j *job) sweep(func(string, ...any))         {}
+func (j *job) sweep(func(string, ...any), bool)   {}
 func (j *job) code() int                          { return j.cmd.ProcessState.ExitCode() }
 func (j *job) killer() int                        { return 0 }
 func (j *job) waitStatus() syscall.WaitStatus     { return syscall.WaitStatus{} }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,11 +26,47 @@ var ReloadSignals = []os.Signal{syscall.SIGHUP}
 var JobSignals = []os.Signal{syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGTSTP}
 
 // Notify relays sigs to c, except the signals that this process was started to ignore (nohup, a
-// background job of a script): the command inherits that choice.
-func Notify(c chan<- os.Signal, sigs ...os.Signal) {
+// background job of a script): the command inherits that choice. A request to stop that is sent twice at once is one
+// request. stop ends it, and may be called once.
+func Notify(c chan<- os.Signal, sigs ...os.Signal) (stop func()) {
+	in := make(chan os.Signal, 64)
 	for _, sig := range sigs {
 		if !signal.Ignored(sig) {
-			signal.Notify(c, sig)
+			signal.Notify(in, sig)
+		}
+	}
+	over := make(chan struct{})
+	go relay(in, c, over)
+	return func() {
+		time.AfterFunc(atOnce, func() { // until then, the second of two signals has no effect
+			signal.Stop(in)
+			close(over)
+		})
+	}
+}
+
+// atOnce is the time within which a second request to stop is the first one. timeout(1) signals its child, and then its
+// process group with the child in it.
+const atOnce = 50 * time.Millisecond
+
+// relay relays the signals of Notify until over is closed. It does not join two HUP, which may ask a command to read its
+// files again.
+func relay(in <-chan os.Signal, out chan<- os.Signal, over <-chan struct{}) {
+	last := make(map[os.Signal]time.Time)
+	for {
+		select {
+		case sig := <-in:
+			now := time.Now()
+			if asksToStop(sig) && sig != syscall.SIGHUP && now.Sub(last[sig]) < atOnce {
+				continue
+			}
+			last[sig] = now
+			select {
+			case out <- sig:
+			default: // as package os/signal does
+			}
+		case <-over:
+			return
 		}
 	}
 }
