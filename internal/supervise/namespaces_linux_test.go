@@ -41,10 +41,27 @@ func in(t *testing.T, namespaces []string, shape string) *exec.Cmd {
 	return cmd
 }
 
+// ownCgroupOfTest makes a cgroup for the processes of a test, and returns the environment that puts them there. If the
+// test fails, it kills no jobs of others.
+func ownCgroupOfTest(t *testing.T) (env []string) {
+	t.Helper()
+	mustHaveCgroups(t)
+	own, err := ownCgroup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(own, "holdfast-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { (&cgroup{path: dir}).remove(removePatience) })
+	return []string{cgroupVariable + "=" + dir}
+}
+
 // A watchdog sees the start times of processes by the clock of its time namespace. The jobs of watchdogs that live are
 // left alone, whatever the namespaces. Those of dead ones end.
 func TestJobsOfLiveWatchdogsSurviveWatchdogsOfOtherNamespaces(t *testing.T) {
-	mustHaveCgroups(t)
+	env := ownCgroupOfTest(t)
 	for _, tt := range []struct {
 		name       string
 		namespaces []string
@@ -57,8 +74,10 @@ func TestJobsOfLiveWatchdogsSurviveWatchdogsOfOtherNamespaces(t *testing.T) {
 		{"users", []string{"--user", "--map-root-user", "--fork"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, mark := startShape(t, shapes(t)[1], true)
-			if out, err := in(t, tt.namespaces, startsAJob).CombinedOutput(); err != nil {
+			s, mark := startShapeIn(t, env, shapes(t)[1], true)
+			starts := in(t, tt.namespaces, startsAJob)
+			starts.Env = append(starts.Env, env...)
+			if out, err := starts.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 			if left := jobProcesses(mark); len(left) != 2 {
@@ -127,8 +146,8 @@ func reuseNumber() {
 		}
 	}
 	start := func() process {
-		// Not package os, which can start another process first.
-		pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true}})
+		// Not package os, which can start another process first. The shell has a child.
+		pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "sleep 1000; true"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true}})
 		check(err)
 		p, ok := readProcess(pid)
 		if !ok {
@@ -137,9 +156,12 @@ func reuseNumber() {
 		return p
 	}
 	end := func(p process) {
-		check(unix.Kill(p.pid, unix.SIGKILL))
-		_, err := waitID(unix.P_PID, p.pid, unix.WEXITED)
-		check(err)
+		check(unix.Kill(-p.pid, unix.SIGKILL))
+		for {
+			if _, err := waitID(unix.P_ALL, 0, unix.WEXITED); err != nil {
+				return // nothing is left, also of its group: a group that is not empty keeps its number
+			}
+		}
 	}
 	for _, send := range []struct {
 		name string
@@ -150,6 +172,23 @@ func reuseNumber() {
 			j := &job{frozen: []process{old}}
 			j.thaw()
 		}},
+		{"a list", func(old process) {
+			f := newFamily(func(int) bool { return false })
+			all := f.below(func(number int) (found []process) {
+				if number == os.Getpid() {
+					return []process{old} // read before it ended
+				}
+				for _, pid := range children(number) {
+					if p, ok := readProcess(pid); ok {
+						found = append(found, p)
+					}
+				}
+				return found
+			})
+			if len(all) != 1 || all[0] != old {
+				check(fmt.Errorf("a list has %+v; want %+v alone", all, old))
+			}
+		}},
 	} {
 		old := start()
 		end(old)
@@ -158,6 +197,9 @@ func reuseNumber() {
 		other := start()
 		if other.pid != old.pid || other.start == old.start {
 			check(fmt.Errorf("the process %+v is not another with the number of %+v", other, old))
+		}
+		for len(children(other.pid)) == 0 {
+			time.Sleep(time.Millisecond)
 		}
 		check(unix.Kill(other.pid, unix.SIGSTOP)) // a CONT would be seen as well
 		_, err := waitID(unix.P_PID, other.pid, unix.WSTOPPED)
