@@ -70,6 +70,8 @@ func prepareProcess() {
 		strikeAmongEnded()
 	case startsAJob:
 		startJobHere()
+	case saysIgnored:
+		sayIgnored()
 	case reusesANumber:
 		reuseNumber()
 	case mainThreadEnds:

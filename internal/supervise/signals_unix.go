@@ -75,7 +75,9 @@ func relay(in <-chan os.Signal, out chan<- os.Signal, over <-chan struct{}) {
 // SIGPIPE would end this process, and the command with it. (Not signal.Ignore, because the
 // command would inherit that.)
 func SurviveBrokenPipe() {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if !signal.Ignored(syscall.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 }
 
 // SignalNumber returns N of the exit code 128+N.

@@ -28,6 +28,9 @@ func Main(func(pid int) bool) int { return 1 }
 // LeaveJob does nothing: jobs have no cgroups here.
 func LeaveJob() {}
 
+// Heed does nothing here.
+func Heed() {}
+
 // Run starts the command, and returns when the command and, on Unix, leftover processes in its
 // process group are gone. If the command cannot be started, Run returns the error, and nothing
 // runs.

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// buildReleased builds the command as releases are built, without cgo.
+func buildReleased(t *testing.T) (binary string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the command: go test without -short runs it")
+	}
+	binary = filepath.Join(t.TempDir(), "holdfast")
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return binary
+}
+
+// The tests run with cgo, where something else finds out what the caller ignores.
+func TestReleasedCommandIgnoresWhatItsCallerIgnores(t *testing.T) {
+	t.Parallel()
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skip("on this architecture, only HUP and INT stay ignored")
+	}
+	binary, dir := buildReleased(t), t.TempDir()
+	t.Cleanup(func() { killHosts(dir) })
+	for _, signals := range []string{"", "TERM", "HUP INT QUIT USR1 USR2 PIPE ALRM TERM XFSZ TSTP TTIN TTOU RTMAX"} {
+		run := func(wrapper string) string {
+			t.Helper()
+			cmd := exec.Command("bash", "-c", `for sig in `+signals+`; do trap '' $sig; done; exec `+wrapper+` sh -c 'grep SigIgn /proc/$$/status'`)
+			cmd.Env = append(os.Environ(), "HOLDFAST_SERVER=file://"+filepath.Join(dir, "store"))
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			return string(out)
+		}
+		if got, want := run(binary+" run job --"), run("env"); got != want {
+			t.Errorf("%q: the command has %q; want %q", signals, got, want)
+		}
+	}
+}
