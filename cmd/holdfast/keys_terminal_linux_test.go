@@ -41,16 +41,14 @@ func startShellWithJob(t *testing.T, shell []string) *console {
 // press presses a key that may end a script, and returns what the script shows next, or its exit code.
 func (c *console) press(key string) string {
 	c.t.Helper()
+	before := c.seen
 	c.keys(key)
 	c.expect(`\$ `)
-	if i := strings.LastIndex(c.out.String()[:c.seen], "next"); i >= c.shown {
-		c.shown = c.seen
+	if strings.Contains(c.out.String()[before:c.seen], "next") {
 		return "next"
 	}
 	c.enter(`echo "rc""=$?"`)
-	shown := c.expect(`rc=\d+`)
-	c.shown = c.seen
-	return shown
+	return c.expect(`rc=\d+`)
 }
 
 // ctrl-C ends the script or the loop around the command, too, as without holdfast.
@@ -90,15 +88,68 @@ func TestQuitKeyEndsTheScript(t *testing.T) {
 	})
 }
 
-// If the command handles the key and exits, the script goes on, in a shell that waits for the command. (dash does not.)
-func TestInterruptKeyThatTheCommandHandlesDoesNotEndTheScript(t *testing.T) {
+// If the command handles the key and exits, bash goes on with the script. Others get the key as well, and end at once.
+func TestInterruptKeyThatTheCommandHandlesIsForTheScript(t *testing.T) {
 	t.Parallel()
+	// bash ends at once if the key comes before it waits for the command.
+	const awaitShell = "n=0; until grep -q wait /proc/${SHELL_PID:-$$}/wchan || test $((n=n+1)) = 20; do sleep 0.02; done\n"
 	inShells(t, func(t *testing.T, c *console, shell, run string) {
-		c.enter(`bash -c '` + run + ` sh -c "trap \"exit 4\" INT; echo rea\"\"dy; while :; do sleep 0.02; done"; echo rc""=$?; echo ne""xt'`)
+		for name, script := range map[string]string{
+			"handles": "#!/bin/sh\ntrap 'echo told; exit 4' INT\n" + awaitShell + "echo ready\nread line\n",
+			"goes-on": "#!/bin/sh\ntrap 'echo told' INT\n" + awaitShell + "echo ready\nread line\necho \"got $line\"\nexit 5\n",
+		} {
+			if err := os.WriteFile(filepath.Join(c.dir, name), []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.enter(`bash -c 'export SHELL_PID=$$; ` + run + ` ./handles; echo rc""=$?; echo ne""xt'`)
 		c.expect("ready")
 		c.keys(ctrlC)
-		c.expect(`rc=4\s+next`)
+		c.expect(`told\s+rc=4\s+next`)
+		for _, script := range []string{
+			`dash -c '` + run + ` ./handles; echo ne""xt'`,
+			`dash -c 'while :; do ` + run + ` ./handles; echo ne""xt; sleep 1; done'`,
+			`python3 -c 'import subprocess; subprocess.run("` + run + ` ./handles".split()); print("ne" "xt")' 2>err`,
+		} {
+			c.enter(script)
+			c.expect("ready")
+			if shown := c.press(ctrlC); shown != "rc=130" {
+				t.Errorf("after ctrl-C, %s shows %q; want the code 130", script, shown)
+			}
+		}
+		// As with an editor or a shell. Each key is one signal, for the command and for the script.
+		c.enter(`bash -c 'export SHELL_PID=$$; trap "echo script told" INT; ` + run + ` ./goes-on; echo rc""=$?; echo ne""xt'`)
+		c.expect("ready")
+		c.keys(ctrlC)
+		c.expect(`told`)
+		c.enter("")
+		c.enter("typed")
+		c.expect(`rc=5\s+next`)
 	})
+}
+
+// The watchdog is in the command's process group while the command has the terminal. Signals to that group do it no harm.
+func TestCommandSignalsItsGroupOnATerminal(t *testing.T) {
+	t.Parallel()
+	c := startShell(t, interactiveShells["bash"])
+	for _, sig := range []string{"TERM", "INT", "QUIT", "HUP", "USR1", "ALRM", "VTALRM", "PROF", "IO", "PWR", "XCPU", "STKFLT", "RTMIN+3", "TSTP", "TTIN", "TTOU"} {
+		// Handled by the command, which then goes on.
+		c.enter(`holdfast run job -- bash -c 'trap "echo told" ` + sig + `; kill -` + sig + ` 0; sleep 0.1; exit 4'; echo "rc""=$?"`)
+		c.expect(`told`)
+		c.expect(`rc=4\s`)
+	}
+	c.enter(`holdfast run job -- sh -c 'setsid sleep 1000 & echo $! > pid; kill -KILL 0'; echo "rc""=$?"; test -e /proc/$(cat pid) && echo le""ft || echo go""ne`)
+	c.expect(`rc=137\s`)
+	c.expect(`gone`)
+	// The watchdog is stopped, too, until its alarm rings.
+	c.enter(`holdfast run job -- sh -c 'kill -STOP 0; echo went on; exit 4'`)
+	c.expect(`Stopped`)
+	c.enter(`fg; echo "rc""=$?"`)
+	c.expect(`went on`)
+	c.expect(`rc=4\s`)
+	if strings.Contains(c.out.String(), "watchdog process does not") {
+		t.Errorf("the terminal shows:\n%s", c.out.String())
+	}
 }
 
 // ctrl-C ends the script around each subcommand that holds a lock or waits for one.
@@ -169,6 +220,7 @@ func TestModesOfTheTerminalAreRestored(t *testing.T) {
 						t.Fatalf("%v\n%s", err, out)
 					}
 				}
+				c.expect(`\$ `)
 				c.enter(modes)
 				if shown := c.expect(`noecho|echoes`); shown != "echoes" {
 					t.Errorf("after %q: %s", end, shown)

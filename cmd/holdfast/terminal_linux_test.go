@@ -22,7 +22,6 @@ type console struct {
 	master *os.File
 	out    lockedBuffer
 	seen   int // how much of out has matched
-	shown  int // by press
 	dir    string
 	env    []string
 }

@@ -319,6 +319,9 @@ func signalAll(all []process, sig unix.Signal) (refused []process) {
 	for _, p := range all {
 		if !done[p.group] && p.group > 1 && (members[p.group] || p.session != ourSession()) && p.isStillThere() {
 			done[p.group] = true
+			if p.group == unix.Getpgrp() {
+				leaveGroup()
+			}
 			_ = unix.Kill(-p.group, sig)
 		}
 	}

@@ -23,7 +23,8 @@ type job struct {
 	exited  chan struct{}       // closed when the command has exited
 	stopped chan syscall.Signal // the command was stopped by this signal
 	status  syscall.WaitStatus  // valid when exited is closed
-	reaped  bool                // by leftovers
+	reaped  bool                // the command
+	joined  bool                // this process is in the command's process group
 	frozen  []process           // that freeze has stopped
 }
 
@@ -41,7 +42,7 @@ func becomeSubreaper() error {
 // SIGTTOU ignored during the fork, and the command would inherit this for life. If the command
 // uses the terminal before it has it, SIGTTIN or SIGTTOU stops it, and the supervisor's pause
 // continues it.
-func startJob(c Command, lost *lostPipe, family *family, cg *cgroup, lend func(pid int)) (*job, error) {
+func startJob(c Command, lost *lostPipe, family *family, cg *cgroup, lend func(*job)) (*job, error) {
 	j := &job{cgroup: cg, family: family, exited: make(chan struct{}), stopped: make(chan syscall.Signal, 1)}
 	started := make(chan error)
 	go j.startAndWait(c, lost, lend, started)
@@ -52,7 +53,7 @@ func startJob(c Command, lost *lostPipe, family *family, cg *cgroup, lend func(p
 // Linux sends the parent-death signal when the *thread* that forked ends (go.dev/issue/27505),
 // so this goroutine owns its thread until the command has exited. The signal matters when this
 // process and the supervisor die together.
-func (j *job) startAndWait(c Command, lost *lostPipe, lend func(pid int), started chan<- error) {
+func (j *job) startAndWait(c Command, lost *lostPipe, lend func(*job), started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	attr := &syscall.ProcAttr{
@@ -69,7 +70,7 @@ func (j *job) startAndWait(c Command, lost *lostPipe, lend func(pid int), starte
 		pid, err = j.forkInto(c, attr)
 	}
 	if j.pid = pid; err == nil {
-		lend(pid) // at once: keys pressed from now on are for the job
+		lend(j) // at once: keys pressed from now on are for the job
 	}
 	started <- err
 	if err != nil {
@@ -129,10 +130,25 @@ func (j *job) signal(sig os.Signal) {
 		for _, p := range j.family.list() {
 			_ = p.signal(s)
 		}
-	case unix.Kill(-j.pid, s) == unix.ESRCH:
-		_ = unix.Kill(j.pid, s)
+	default:
+		if j.joined {
+			leaveGroup()
+		}
+		if unix.Kill(-j.pid, s) == unix.ESRCH {
+			_ = unix.Kill(j.pid, s)
+		}
+		if j.joined {
+			j.join()
+		}
 	}
 }
+
+// join puts this process into the command's process group, where it gets the keys of a terminal as the command does. So
+// it can relay them. Signals that this process sends to the group must not reach itself: see leaveGroup.
+func (j *job) join() { j.joined = unix.Setpgid(0, j.pid) == nil }
+
+// leaveGroup puts this process into a process group of its own.
+func leaveGroup() { _ = unix.Setpgid(0, 0) }
 
 // terminate asks all processes of the job to stop, as systemd does. It sends CONT after sig,
 // because a stopped process would not handle sig.
@@ -230,6 +246,9 @@ func (j *job) pending(sig unix.Signal) bool {
 // may be released. If tell is set, it says which processes they are.
 func (j *job) sweep(say func(format string, args ...any), tell bool) {
 	j.reaped = true
+	if j.joined {
+		leaveGroup()
+	}
 	// Mostly nothing is left. Then sweep does not use /proc/self/task: the kernel caches each
 	// name that was looked up there, and drops them slowly when this process is reaped.
 	if j.family.reap() && j.cgroup.removeEmpty() {

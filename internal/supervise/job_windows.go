@@ -52,7 +52,7 @@ func (*lostPipe) end()                {}
 type terminal struct{}
 
 func openTerminal() *terminal                            { return nil }
-func (*terminal) lender() (int, bool)                    { return 0, false }
+func (*terminal) lender() (int, bool)                    { return -1, false }
 func (*terminal) lend(int, int)                          {}
 func (*terminal) pause(syscall.Signal, int, func()) bool { return false }
 func (*terminal) takeBack(int) bool                      { return false }

@@ -79,7 +79,7 @@ func (m *shared) isSuspect() bool { return m.doubt.Load() != 0 }
 type order struct {
 	command Command
 	ending  Ending
-	lender  int  // see terminal.lender
+	lender  int  // see terminal.lender; -1 if the job never gets the terminal
 	asks    bool // see terminal.lender
 }
 

@@ -259,6 +259,9 @@ type run struct {
 	exited *syscall.WaitStatus // of the command, once its leftovers are awaited
 	hadTTY bool                // the job had the terminal when the command ended
 	sent   syscall.Signal      // the last signal of a key that was forwarded to the job
+	key    syscall.Signal      // the last signal of a key that this process's group got from relay
+	keyAt  time.Time
+	owed   int // signals of relay that this process has still to get
 }
 
 const (
@@ -297,6 +300,8 @@ func (r *run) watch(c Command) (Outcome, error) {
 				r.tty.isLent()
 			case m.verb == verbStops:
 				r.stops()
+			case m.verb == verbKey:
+				r.relay(syscall.Signal(m.value))
 			case m.verb == verbStopped:
 				r.pause(syscall.Signal(m.value))
 			case m.verb == verbSay:
@@ -362,6 +367,10 @@ func (r *run) publish() (again time.Duration) {
 // forward sends a signal to the job.
 func (r *run) forward(sig os.Signal) {
 	s, ok := sig.(syscall.Signal)
+	if ok && s == r.key && r.owed > 0 && time.Since(r.keyAt) < doubleInterrupt {
+		r.owed--
+		return
+	}
 	if !ok || s == syscall.SIGCONT && r.Ending.OnLost == LostKills && time.Until(r.Deadline()) <= KillMargin {
 		return // the CONT may come from our own alarm
 	}
@@ -372,6 +381,16 @@ func (r *run) forward(sig os.Signal) {
 		r.sent = s
 	}
 	_ = r.link.send(verbSignal, int64(s), "")
+}
+
+// relay gives a key that the job has got to this process's group. This process gets it, too, and must not forward it.
+func (r *run) relay(sig syscall.Signal) {
+	if sig != r.key {
+		r.owed = 0
+	}
+	r.key, r.keyAt = sig, time.Now()
+	r.owed++
+	_ = unix.Kill(0, sig)
 }
 
 // pause handles a stop of the command.
@@ -391,7 +410,7 @@ func (r *run) gone(m message) Outcome {
 func (r *run) outcome(status syscall.WaitStatus, lost bool) Outcome {
 	r.hadTTY = r.tty.end(r.pid, status) || r.hadTTY
 	by := syscall.Signal(killer(status))
-	return Outcome{Code: code(status), Signal: int(by), Key: r.hadTTY && isKey(by) && r.sent != by, Lost: lost || r.lost || isClosed(r.Terms.Lost)}
+	return Outcome{Code: code(status), Signal: int(by), Key: r.hadTTY && isKey(by) && r.sent != by && r.key != by, Lost: lost || r.lost || isClosed(r.Terms.Lost)}
 }
 
 // alone ends the job without the watchdog. Once the watchdog is dead, the job's processes are

@@ -57,11 +57,11 @@ func (t *terminal) foreground() int {
 
 func (t *terminal) isOurs() bool { return t.foreground() == t.own }
 
-// lender returns the process group that gives the terminal to a job at once, or 0 if the job has to ask for it. asks
-// reports whether the job gets it then.
+// lender returns the process group that gives the terminal to a job at once, 0 if the job has to ask for it, or -1 if
+// the job never gets it. asks reports whether a job that asks now gets it.
 func (t *terminal) lender() (group int, asks bool) {
 	if t == nil {
-		return 0, false
+		return -1, false
 	}
 	if t.wholly {
 		group = t.own
@@ -77,7 +77,7 @@ func (t *terminal) lend(lender, job int) {
 		return
 	}
 	signal.Ignore(syscall.SIGTTOU)
-	if lender != 0 && t.foreground() == lender {
+	if lender > 0 && t.foreground() == lender {
 		t.give(job)
 	}
 }
