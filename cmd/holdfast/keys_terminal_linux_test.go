@@ -202,10 +202,10 @@ func TestModesOfTheTerminalAreRestored(t *testing.T) {
 	for name, shell := range interactiveShells {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := startShell(t, shell)
+			c := startShellWithJob(t, shell)
 			const modes = `stty -a | grep -q ' -echo ' && echo no""echo || echo ec""hoes`
 			for _, end := range []string{ctrlC, "KILL", "lost"} {
-				c.enter(`holdfast run job -- sh -c 'stty -echo -icanon; echo $$ > pid; echo $HOLDFAST_TOKEN > token; echo rea""dy; sleep 1000; echo'`)
+				c.enter(`holdfast run job -- sh -c 'stty -echo -icanon; echo $$ > pid; echo $HOLDFAST_TOKEN > token; ./job'`)
 				c.expect("ready")
 				if end == ctrlC {
 					c.keys(ctrlC)

@@ -17,7 +17,7 @@ func TestSignalOfTimeoutIsOne(t *testing.T) {
 	t.Cleanup(func() { killHosts(dir) })
 	env := append(os.Environ(), "HOLDFAST_SERVER=file://"+filepath.Join(dir, "store"))
 	trap := filepath.Join(dir, "trap")
-	if err := os.WriteFile(trap, []byte("trap 'echo told' TERM\necho held\nn=0\nwhile test $((n=n+1)) -lt 100; do sleep 0.02; done\nexit 3\n"), 0o600); err != nil {
+	if err := os.WriteFile(trap, []byte("trap 'echo told; told=1' TERM\necho held\nn=0\nuntil test $n = 15; do sleep 0.02; n=$((n+told)); done\nexit 3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	holder := exec.Command("holdfast", "lock", "busy")
@@ -39,7 +39,7 @@ func TestSignalOfTimeoutIsOne(t *testing.T) {
 		{"lock alone", "held alone", 0, "", "cannot release"},
 		{"run job -- sh " + trap, "held", 3, "told\n", "second"},
 		{"elect leader -- sh " + trap, "held", 3, "told\n", "second"},
-		{"shard --count 1 jobs -- sh " + trap, "held", 0, "told\n", "killing"},
+		{"shard --kill-after 1h --count 1 jobs -- sh " + trap, "held", 0, "told\n", "killing"},
 		{"lock busy", "waiting for busy", 128 + 15, "", "cannot"},
 	} {
 		t.Run(tt.args[:8], func(t *testing.T) {
