@@ -36,9 +36,10 @@ func TestReleasedCommandIgnoresWhatItsCallerIgnores(t *testing.T) {
 			t.Helper()
 			cmd := exec.Command("bash", "-c", `for sig in `+signals+`; do trap '' $sig; done; exec `+wrapper+` sh -c 'grep SigIgn /proc/$$/status'`)
 			cmd.Env = append(os.Environ(), "HOLDFAST_SERVER=file://"+filepath.Join(dir, "store"))
-			out, err := cmd.CombinedOutput()
+			cmd.Stderr = t.Output()
+			out, err := cmd.Output()
 			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
+				t.Fatal(err)
 			}
 			return string(out)
 		}

@@ -255,10 +255,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	defer sup.Close()
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
-	supervise.Notify(signals, supervise.StopSignals...)
-	if !slices.Contains(supervise.JobSignals, stop) {
-		supervise.Notify(signals, stop)
-	}
+	supervise.Notify(signals, stopSignals(stop)...)
 	k.say = k.newLiveSayer(k.messages())
 	defer k.say.flush()
 	k.page.announce(k.say)
@@ -326,6 +323,15 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	}
 	k.say.detail("%s: released", escape(k.name))
 	return exitOfCommand(out)
+}
+
+// stopSignals returns the signals that end a wait. stop, that of --kill-signal, is one of them, but not if it has another
+// meaning before the command runs.
+func stopSignals(stop os.Signal) []os.Signal {
+	if slices.Contains(supervise.JobSignals, stop) {
+		return supervise.StopSignals
+	}
+	return append(slices.Clone(supervise.StopSignals), stop)
 }
 
 // exitOfCommand makes the end of the command that of this program.

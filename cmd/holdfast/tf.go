@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -143,10 +142,7 @@ func (f *tfFlags) run(g *globals, ws terraform.Workspace, command []string, at e
 	defer sup.Close()
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
-	supervise.Notify(signals, supervise.StopSignals...)
-	if !slices.Contains(supervise.JobSignals, os.Signal(syscall.Signal(f.ends.signal))) {
-		supervise.Notify(signals, syscall.Signal(f.ends.signal))
-	}
+	supervise.Notify(signals, stopSignals(syscall.Signal(f.ends.signal))...)
 	say := g.newLiveSayer(os.Stderr)
 	defer say.flush()
 	c, err := f.connect(g, t, say, signals)

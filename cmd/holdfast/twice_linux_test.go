@@ -22,7 +22,14 @@ func TestSignalOfTimeoutIsOne(t *testing.T) {
 	}
 	holder := exec.Command("holdfast", "lock", "busy")
 	holder.Env = env
+	held, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

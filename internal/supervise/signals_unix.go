@@ -27,7 +27,7 @@ var JobSignals = []os.Signal{syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGTSTP}
 
 // Notify relays sigs to c, except the signals that this process was started to ignore (nohup, a
 // background job of a script): the command inherits that choice. A request to stop that is sent twice at once is one
-// request. stop ends it, and may be called once.
+// request. A signal must be in one call only for each c. stop ends it, and may be called once.
 func Notify(c chan<- os.Signal, sigs ...os.Signal) (stop func()) {
 	in := make(chan os.Signal, 64)
 	for _, sig := range sigs {
@@ -38,26 +38,34 @@ func Notify(c chan<- os.Signal, sigs ...os.Signal) (stop func()) {
 	over := make(chan struct{})
 	go relay(in, c, over)
 	return func() {
-		time.AfterFunc(atOnce, func() { // until then, the second of two signals has no effect
+		time.AfterFunc(atOnce(syscall.SIGTERM), func() { // until then, the second of two signals has no effect
 			signal.Stop(in)
 			close(over)
 		})
 	}
 }
 
-// atOnce is the time within which a second request to stop is the first one. timeout(1) signals its child, and then its
-// process group with the child in it.
-const atOnce = 50 * time.Millisecond
+// atOnce returns the time within which a second signal is the first one. timeout(1) signals its child, and then its process
+// group with the child in it. On a busy machine, there is some time in between. A key can be pressed twice on purpose, and
+// HUP and others may ask a command for something each time.
+func atOnce(sig os.Signal) time.Duration {
+	switch sig {
+	case syscall.SIGTERM:
+		return 500 * time.Millisecond
+	case syscall.SIGINT, syscall.SIGQUIT:
+		return 50 * time.Millisecond
+	}
+	return 0
+}
 
-// relay relays the signals of Notify until over is closed. It does not join two HUP, which may ask a command to read its
-// files again.
+// relay relays the signals of Notify until over is closed.
 func relay(in <-chan os.Signal, out chan<- os.Signal, over <-chan struct{}) {
 	last := make(map[os.Signal]time.Time)
 	for {
 		select {
 		case sig := <-in:
 			now := time.Now()
-			if asksToStop(sig) && sig != syscall.SIGHUP && now.Sub(last[sig]) < atOnce {
+			if now.Sub(last[sig]) < atOnce(sig) {
 				continue
 			}
 			last[sig] = now

@@ -24,9 +24,9 @@ func TestRequestToStopThatIsSentTwiceIsOne(t *testing.T) {
 		want []os.Signal
 	}{
 		{"at once", []sent{{term, 0}, {term, 0}}, []os.Signal{term}},
-		{"again and again", []sent{{term, 0}, {term, atOnce / 2}, {term, atOnce / 2}, {term, atOnce / 2}}, []os.Signal{term, term}},
+		{"again and again", []sent{{term, 0}, {term, atOnce(term) / 2}, {term, atOnce(term) / 2}, {term, atOnce(term) / 2}}, []os.Signal{term, term}},
 		{"with a CONT in between", []sent{{term, 0}, {syscall.SIGCONT, 0}, {term, 0}, {syscall.SIGCONT, 0}}, []os.Signal{term, syscall.SIGCONT, syscall.SIGCONT}},
-		{"two requests", []sent{{interrupt, 0}, {interrupt, atOnce}}, []os.Signal{interrupt, interrupt}},
+		{"two requests", []sent{{interrupt, 0}, {interrupt, atOnce(interrupt)}}, []os.Signal{interrupt, interrupt}},
 		{"others", []sent{{interrupt, 0}, {term, 0}}, []os.Signal{interrupt, term}},
 		{"no requests to stop", []sent{{hup, 0}, {hup, 0}, {usr1, 0}, {usr1, 0}}, []os.Signal{hup, hup, usr1, usr1}},
 	} {

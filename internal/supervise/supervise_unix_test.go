@@ -426,7 +426,7 @@ func TestSecondInterruptKills(t *testing.T) {
 	s.waitFor("ready")
 	s.signal(os.Interrupt)
 	s.waitFor("int")
-	time.Sleep(atOnce) // two at once are one
+	time.Sleep(atOnce(os.Interrupt)) // two at once are one
 	s.signal(os.Interrupt)
 	s.want(outcome{Code: 128 + 9})
 }
