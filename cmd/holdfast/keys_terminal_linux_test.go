@@ -21,7 +21,8 @@ func inShells(t *testing.T, f func(t *testing.T, c *console, shell, run string))
 		for _, run := range []string{"holdfast run job --", "env"} {
 			t.Run(name+"/"+strings.Fields(run)[0], func(t *testing.T) {
 				t.Parallel()
-				f(t, startShellWithJob(t, shell), name, run)
+				// Nothing that is stopped by mistake continues by an alarm.
+				f(t, startShellWithJob(t, shell, "HOLDFAST_SESSION_TIMEOUT=10m"), name, run)
 			})
 		}
 	}
@@ -29,9 +30,9 @@ func inShells(t *testing.T, f func(t *testing.T, c *console, shell, run string))
 
 // startShellWithJob is startShell in a directory with the script job, which has a child. (A key that arrives while dash
 // starts a child is lost, also without holdfast.)
-func startShellWithJob(t *testing.T, shell []string) *console {
+func startShellWithJob(t *testing.T, shell []string, env ...string) *console {
 	t.Helper()
-	c := startShell(t, shell)
+	c := startShell(t, shell, env...)
 	if err := os.WriteFile(filepath.Join(c.dir, "job"), []byte("#!/bin/sh\nsh -c 'echo ready; exec sleep 1000'\necho\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -264,6 +265,7 @@ func TestCommandInASubstitutionReadsTheTerminal(t *testing.T) {
 		for _, tt := range []struct{ substitution, want string }{
 			{`$(` + run + ` ./ask)`, "got typed"},
 			{`$(` + run + ` ./ask | cat)`, "got typed"},
+			{`$(` + run + ` sh -c "echo rea\"\"dy > /dev/tty; read x < /dev/tty; echo got \$x")`, "got typed"},
 			{`$(echo line | ` + run + ` sh -c "./ask; cat" | tr "\n" " ")`, "got typed  line"},
 			{`$(` + run + ` echo line | ./ask $(cat))`, "got typed line"}, // the other end of a pipe, as with fzf
 			{`$(` + run + ` sh -c "./ask; ./ask" | tr "\n" " ")`, "got typed  got typed"},

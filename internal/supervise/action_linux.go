@@ -35,16 +35,6 @@ var stopsIgnored = func() map[syscall.Signal]bool {
 	return ignored
 }()
 
-// letAsk lets the commands that this process starts ask for the terminal: they do not ignore the signals that stop a
-// process in the background. Ignoring them makes sense for a command in the caller's process group only.
-func letAsk() {
-	for _, sig := range []syscall.Signal{syscall.SIGTTIN, syscall.SIGTTOU} {
-		if stopsIgnored[sig] {
-			act(sig, new(action))
-		}
-	}
-}
-
 // stopGroup stops this process's group by sig. A handler in this process does not keep it from stopping.
 func stopGroup(sig syscall.Signal) {
 	if !stopsIgnored[sig] {

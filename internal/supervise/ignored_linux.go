@@ -11,9 +11,14 @@ import (
 // starts. wasIgnored has looked before.
 func init() {
 	for sig := syscall.Signal(1); sig <= maxSignal; sig++ {
-		// The watchdog waits for its children, and the runtime needs URG.
-		if wasIgnored(sig) && sig != syscall.SIGCHLD && sig != syscall.SIGURG {
-			signal.Ignore(sig)
+		switch sig {
+		case syscall.SIGCHLD: // the watchdog waits for its children
+		case syscall.SIGURG: // the runtime needs it
+		case syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU: // the runtime leaves them alone: see stopsIgnored
+		default:
+			if wasIgnored(sig) {
+				signal.Ignore(sig)
+			}
 		}
 	}
 }

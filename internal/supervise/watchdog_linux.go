@@ -125,13 +125,15 @@ func (w *watchdog) listen() {
 	}
 }
 
-// surviveAll keeps the signals that a job sends to its own process group from ending or stopping this process. The
-// command does not inherit that. Signals that are ignored stay ignored.
-func surviveAll() {
+// surviveAll keeps the signals that a job's process group gets from ending or stopping this process. The command does not
+// inherit that. Signals that are ignored stay ignored. If the job can ask for the terminal, those by which it asks do not:
+// ignoring them makes sense for a command in the caller's process group only.
+func surviveAll(asks bool) {
 	c := make(chan os.Signal, 1)
 	for sig := syscall.Signal(1); sig <= maxSignal; sig++ {
 		switch {
-		case sig == unix.SIGCHLD, sig == unix.SIGURG, sig == unix.SIGCONT, stopsIgnored[sig], signal.Ignored(sig):
+		case sig == unix.SIGCHLD, sig == unix.SIGURG, sig == unix.SIGCONT, signal.Ignored(sig):
+		case stopsIgnored[sig] && !(asks && sig != unix.SIGTSTP):
 		default:
 			signal.Notify(c, sig)
 		}
@@ -195,12 +197,9 @@ func (w *watchdog) run(o order) {
 		_ = w.link.send(verbFailed, int64(errno), "")
 		return
 	}
-	if o.asks {
-		letAsk()
-	}
 	relays := tty != nil && o.lender >= 0
 	if relays {
-		surviveAll()
+		surviveAll(o.asks)
 	}
 	j, err := startJob(o.command, pipe, newFamily(w.spare), cg, func(j *job) {
 		if relays {
