@@ -46,9 +46,9 @@ expires. If the lock is certainly lost, it kills the command at once. This is so
 was deleted, the session has expired, or the store's directory was removed. --on-lost and --on-suspect
 change what happens to the command then.
 
-holdfast forwards signals to the command. A second INT within two seconds kills the command. Signals that holdfast
-was started to ignore are ignored by the command, too. With --kill-after 10s, KILL follows 10s after a TERM, INT, HUP or QUIT. Leave --kill-after out if HUP makes the
-command read its files again: KILL would follow.
+holdfast forwards signals to the command. A second INT within two seconds kills the command. With
+--kill-after 10s, KILL follows 10s after a TERM, INT, HUP or QUIT. Leave --kill-after out if HUP makes the
+command read its files again: KILL would follow. The command ignores the signals that the caller ignores.
 
 On Linux, a watchdog process (hf-watchdog in process lists) is the command's parent. It ends the
 command if holdfast run is killed, crashes or is stopped. holdfast run ends the command if the
@@ -66,10 +66,10 @@ command handles the signal and exits, the script goes on.
 ctrl-Z stops the command and holdfast run. fg continues both, if you type it before the session
 timeout has passed. After that the lock is lost, and the command is killed (exit code 79).
 
-When the command ends, processes that it left behind are killed, and holdfast says which (not with -q). With --leftovers wait, holdfast
-holds the lock until they have ended. With --leftovers ignore, it releases the lock while they run, and
-leaves them to themselves: the next holder's command can run beside them. If holdfast had to stop the
-command because of the lock, it kills them in any case.
+When the command ends, processes that it left behind are killed, and holdfast says which (not with -q). With
+--leftovers wait, holdfast holds the lock until they have ended. With --leftovers ignore, it releases the lock
+while they run, and leaves them to themselves: the next holder's command can run beside them. If holdfast had
+to stop the command because of the lock, it kills them in any case.
 
 --min-hold keeps the lock after a short command, so that another host whose clock is late does not run the
 same job again. The time counts from the start of the command, by the server's clock. It goes on if the

@@ -63,6 +63,10 @@
 // kill a process that has become another user. A process gets signals by a descriptor (pidfd), so
 // another one that has got its number since gets none.
 //
+// On other systems one process guards the job: if it is stopped or killed by kill -9, the job
+// goes on. On other Unix systems, processes that have left the job's process group are not
+// found. On Windows, only the command itself is ended, and without a warning.
+//
 // # Terminals and signals
 //
 // The command has a process group of its own. At a terminal, it gets the foreground at once, or when
@@ -76,10 +80,6 @@
 // group, so a KILL to a group ends one of them at most.
 //
 // The command ignores the signals that the caller ignores (ignored_linux.go).
-//
-// On other systems one process guards the job: if it is stopped or killed by kill -9, the job
-// goes on. On other Unix systems, processes that have left the job's process group are not
-// found. On Windows, only the command itself is ended, and without a warning.
 //
 // # Goroutines
 //

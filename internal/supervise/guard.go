@@ -39,7 +39,7 @@ type guard struct {
 	paused    bool // the user has stopped the command
 	awake     bool // the user has continued the suspended job, so its end continues the command, too
 	stoppedBy syscall.Signal
-	sent      os.Signal // the last signal of a key that was sent to the job
+	sent      os.Signal // the last signal of a key that was sent to the job; on Linux, the supervisor knows it
 }
 
 // lookAgain is the interval at which the deadline is read again, to see the end of a doubt.

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Signals that this process was started to ignore stay ignored, in this process, in the watchdog and in the command: trap ”
-// TERM in a script means the commands of the script. Go's runtime keeps HUP and INT ignored, and forgets the others when it
+// Signals that this process was started to ignore stay ignored, in this process, in the watchdog and in the command: a
+// script that ignores TERM means its commands, too. Go's runtime keeps HUP and INT ignored, and forgets the others when it
 // starts. wasIgnored has looked before.
 func init() {
 	for sig := syscall.Signal(1); sig <= maxSignal; sig++ {
@@ -23,7 +23,8 @@ func init() {
 	}
 }
 
-// Heed ends that for a process that does not belong to whoever has started it.
+// Heed makes this process ignore no signals any more. It is for a process that serves others, too, and not only the program
+// that has started it.
 func Heed() {
 	unused := make(chan os.Signal, 1)
 	for sig := syscall.Signal(1); sig <= maxSignal; sig++ {

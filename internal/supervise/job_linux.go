@@ -185,6 +185,9 @@ func (j *job) thaw() {
 		_ = p.signal(unix.SIGCONT)
 	}
 	j.frozen = nil
+	if j.joined {
+		j.join() // freeze has left the group
+	}
 }
 
 // leftovers reports whether the command has left processes behind, after its exit. If so, next is closed

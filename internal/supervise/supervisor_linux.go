@@ -270,6 +270,8 @@ const (
 	// inboxPatience is the time to read the watchdog's last messages after late, in case this
 	// process was stopped. After that the supervisor acts without the watchdog.
 	inboxPatience = 20 * time.Millisecond
+	// relayPatience is the time within which this process gets a signal that it has sent to its own group.
+	relayPatience = 2 * time.Second
 	// startPatience is the time that the watchdog may take to start the command. It mostly
 	// needs a millisecond, but it may have to end orphans first, or be nice on a busy machine.
 	startPatience = time.Minute
@@ -367,9 +369,9 @@ func (r *run) publish() (again time.Duration) {
 // forward sends a signal to the job.
 func (r *run) forward(sig os.Signal) {
 	s, ok := sig.(syscall.Signal)
-	if ok && s == r.key && r.owed > 0 && time.Since(r.keyAt) < doubleInterrupt {
+	if ok && s == r.key && r.owed > 0 && time.Since(r.keyAt) < relayPatience {
 		r.owed--
-		return
+		return // the job has it
 	}
 	if !ok || s == syscall.SIGCONT && r.Ending.OnLost == LostKills && time.Until(r.Deadline()) <= KillMargin {
 		return // the CONT may come from our own alarm
