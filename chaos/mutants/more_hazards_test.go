@@ -170,7 +170,7 @@ func ofMoreHazards() []mutant {
 		},
 		{
 			number: 394, bug: "a killed watchdog whose threads are still ending counts as alive", where: "holdfast at eece7cc",
-			edits: []edit{{"internal/supervise/cgroup_linux.go", "p.ended() || p.headless ||", "p.ended() ||"}},
+			edits: []edit{{"internal/supervise/cgroup_linux.go", "return p.ended() || p.headless", "return p.ended()"}},
 			pkg:   "internal/supervise", tests: []string{"TestWatchdogThatIsEndingCountsAsDead"},
 		},
 	}

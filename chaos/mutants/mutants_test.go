@@ -102,6 +102,7 @@ func mutants() []mutant {
 		ofMendedHolds(),
 		ofMendedKinds(),
 		ofMendedServe(),
+		ofProcesses(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
-	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
 
@@ -144,13 +143,13 @@ func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 				continue
 			}
 			if stop != nil {
-				return nil, exitCode(exitSignal + supervise.SignalNumber(sig))
+				return nil, endedBy(sig)
 			}
 			stop = sig
 			cancel()
 			// From here on, the client creates nothing on a server.
 			if c := k.contact.Load(); c == nil || c.lost() > 0 {
-				return nil, exitCode(exitSignal + supervise.SignalNumber(sig))
+				return nil, endedBy(sig)
 			}
 		case a := <-done:
 			t, err := a.unless(stop, signals)
@@ -187,7 +186,7 @@ func (a acquired) unless(stop os.Signal, signals <-chan os.Signal) (*tenure, err
 		_, _ = unlessHurried(signals, 1, a.tenure.release)
 		a.tenure.close()
 	}
-	return nil, exitCode(exitSignal + supervise.SignalNumber(stop))
+	return nil, endedBy(stop)
 }
 
 // minPatience is how long a bounded wait waits for a connection at least. A short --wait is not enough

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,7 +28,7 @@ type ground struct {
 }
 
 // onGround connects, makes the ground, runs f on it, and removes all of it. The context of f ends with the
-// first INT or TERM. The second one ends the process.
+// first signal that would end the process. The second one does.
 func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground) error) (err error) {
 	if err := g.checkNamespace(); err != nil {
 		return err
@@ -46,13 +44,11 @@ func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	context.AfterFunc(ctx, func() { signal.Stop(signals) })
+	context.AfterFunc(ctx, supervise.Notify(signals, supervise.StopSignals...))
 	go func() {
 		select {
 		case sig := <-signals:
-			cancel(exitCode(exitSignal + supervise.SignalNumber(sig)))
+			cancel(endedBy(sig))
 		case <-ctx.Done():
 		}
 	}()

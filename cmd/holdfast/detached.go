@@ -91,7 +91,7 @@ func (k *taker) lockDetached() error {
 	select {
 	case sig := <-signals: // perhaps nobody reads the id any more
 		_ = t.release()
-		return exitCode(exitSignal + supervise.SignalNumber(sig))
+		return endedBy(sig)
 	default:
 	}
 	if _, err := fmt.Println(line); err != nil {

@@ -170,7 +170,7 @@ func (d *doctor) conclude(w io.Writer, format output, signals <-chan os.Signal, 
 			case <-all[len(all)-1].result:
 			case <-time.After(d.reserve()):
 			}
-			return exitCode(exitSignal + supervise.SignalNumber(sig))
+			return endedBy(sig)
 		case <-give.C:
 			give.Reset(0) // for those that follow
 			select {

@@ -24,10 +24,10 @@ var exitCodes = []struct {
 	{"78", "", "wrong configuration"},
 	{"79", "the lock was lost while the command ran, whatever the command's own code; or a job\n       (--once-per, --once-key) succeeded, but it is not certain that this is recorded.\n       --lost-exit-code chooses another code", "the lock was lost"},
 	{"124", "the command was stopped after --max-hold, whatever its own code", ""},
-	{"125", "holdfast failed, no server answered (--try, --wait), or the command line or the configuration is wrong;\n       the command did not run", "lock: the holdfast run around this command holds the lock"},
+	{"125", "holdfast failed, no server answered (--try, --wait), or the command line or the configuration is wrong;\n       the command did not run", "the address space is too small (ulimit -v). lock: the holdfast run around this command holds the lock"},
 	{"126", "the command cannot be executed", ""},
 	{"127", "the command was not found", ""},
-	{"128+N", "signal N arrived during the wait; the command did not run", "signal N ended the command. INT and TERM end lock with 0 once it holds the lock, and ls --watch,\n         watch, top, bench and serve with 0"},
+	{"128+N", "signal N arrived during the wait; the command did not run. After INT (ctrl-C) or QUIT, holdfast ends by\n       that signal: a shell shows 130 or 131", "signal N ended the command. TERM ends lock with 0 once it holds the lock. INT and TERM end\n         ls --watch, watch, top, bench and serve with 0, and any signal ends mcp with 0"},
 }
 
 // runExitCodes returns the list of exit codes in the help of run.

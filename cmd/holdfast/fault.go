@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
+	"syscall"
 
 	"holdfast"
+	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
 
@@ -57,6 +60,26 @@ func misconfigured(hint, format string, args ...any) error {
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// A keyed is an error that ends the program by INT or QUIT, the signals of ctrl-C and ctrl-\. A shell then ends the script
+// or the loop around the program, as if the program had not handled the key.
+type keyed struct {
+	signal syscall.Signal
+	group  bool // the process group of this program has not got the key
+}
+
+func (k keyed) Error() string { return k.Unwrap().Error() }
+
+// Unwrap returns the exit code that a shell shows.
+func (k keyed) Unwrap() error { return exitCode(exitSignal + int(k.signal)) }
+
+// endedBy is the error of a command or a wait that a signal has ended.
+func endedBy(sig os.Signal) error {
+	if sig == os.Interrupt || sig == syscall.SIGQUIT {
+		return keyed{signal: sig.(syscall.Signal)}
+	}
+	return exitCode(exitSignal + supervise.SignalNumber(sig))
+}
 
 // report prints err and returns the exit code of the subcommand.
 func report(w io.Writer, format logFormat, command string, err error) int {

@@ -147,6 +147,7 @@ func TestAHostHasNothingOfTheJobThatStartedIt(t *testing.T) {
 		{"exec taskset -c 0", []string{"sh", "-c", `taskset -p "$0"`}, affinity(t)},
 		{"umask 0; exec", []string{"sh", "-c", `grep Umask "/proc/$0/status" | sed 's/.*\t/: /'`}, "0077"},
 		{"echo 500 > /proc/self/oom_score_adj; exec", []string{"sh", "-c", `cat "/proc/$0/oom_score_adj"`}, "0"},
+		{"trap '' HUP INT QUIT TERM USR1; exec", []string{"sh", "-c", `grep SigIgn "/proc/$0/status" | sed 's/.*\t/: /'`}, "0000000000000000"},
 		{"cd /tmp; exec", []string{"sh", "-c", `readlink "/proc/$0/cwd"`}, "/"},
 	} {
 		t.Run(test.before, func(t *testing.T) {

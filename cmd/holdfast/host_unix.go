@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"holdfast/internal/supervise"
 )
 
 const openNoFollow = syscall.O_NOFOLLOW
@@ -79,10 +81,11 @@ var neutralLimits = []struct {
 	{"processes", unix.RLIMIT_NPROC, false},
 }
 
-// becomeNeutral resets limits, priority and umask, which the process has inherited from the job
+// becomeNeutral resets limits, priority, umask and ignored signals, which the process has inherited from the job
 // that started it. It returns the settings that it may not reset.
 func becomeNeutral() (kept []string) {
 	unix.Umask(0o077)
+	supervise.Heed()
 	for _, limit := range neutralLimits {
 		if left := raiseLimit(limit.resource, limit.unlimited); left != nil && limit.unlimited {
 			kept = append(kept, fmt.Sprintf("%s limited to %d", limit.name, left.Max))

@@ -44,7 +44,7 @@ In a command of holdfast run that holds the lock, lock fails at once, since the 
 ` + metricsHelp + `
 
 Exit codes:
-  0    INT, TERM or the end of standard input released the lock; with --detached, the lock is held
+  0    TERM or the end of standard input released the lock; with --detached, the lock is held
   2    wrong command line
   69   no server answered within --wait
   75   busy: the lock was held (--try), the wait timed out (--wait), or standard input ended during the wait
@@ -52,8 +52,8 @@ Exit codes:
   78   wrong configuration
   79   the lock was lost
   125  the holdfast run around this command holds the lock, or lock cannot write to stdout
-  128+N  signal N arrived during the wait, or ended the release, or a signal N other than INT and TERM released
-         the lock`,
+  128+N  signal N arrived during the wait, or ended the release, or a signal N other than TERM released the lock.
+         After INT (ctrl-C) or QUIT, lock ends by that signal, and so does the script or the loop around it`,
 		Example: `  holdfast lock db/migrate
   holdfast lock --try --why "by hand" db/migrate
   claim=$(holdfast lock --detached --expires 2h deploy) || exit
@@ -134,10 +134,10 @@ func (k *taker) lock(stdin bool) error {
 		if sig == inputEnded {
 			return nil
 		}
-		if sig != os.Interrupt && sig != syscall.SIGTERM {
-			return exitCode(exitSignal + supervise.SignalNumber(sig))
+		if sig == syscall.SIGTERM {
+			return nil
 		}
-		return nil
+		return endedBy(sig)
 	case <-t.hold.Lost():
 		return t.hold.Unlock() // its error has the cause of the loss
 	}
@@ -148,7 +148,7 @@ func (k *taker) unlock(t *tenure, signals <-chan os.Signal) error {
 	err, hurry := unlessHurried(signals, 1, t.hold.Unlock)
 	if hurry != nil {
 		k.say.line("%s: cannot release the lock; it ends with its session, in at most %v: %v", escape(cut(k.name, 80)), k.timeout, errHurried)
-		return exitCode(exitSignal + supervise.SignalNumber(hurry))
+		return endedBy(hurry)
 	}
 	return err
 }

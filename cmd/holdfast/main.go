@@ -1,6 +1,11 @@
 package main
 
-import "os"
+import (
+	"errors"
+	"os"
+
+	"holdfast/internal/supervise"
+)
 
 func main() { os.Exit(Main()) }
 
@@ -8,5 +13,9 @@ func main() { os.Exit(Main()) }
 // tests share it.
 func Main() int {
 	cmd, err := newRoot().ExecuteC()
-	return report(os.Stderr, formatOf(cmd), cmd.Name(), err)
+	code := report(os.Stderr, formatOf(cmd), cmd.Name(), err)
+	if key, ok := errors.AsType[keyed](err); ok {
+		supervise.Die(key.signal, key.group)
+	}
+	return code
 }

@@ -1,9 +1,8 @@
 package main
 
 import (
+	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +41,7 @@ One mcp is one owner. Agents that share one mcp, such as the sub-agents of some 
 well: a lock that one of them holds is busy for the others.
 
 Exit codes:
-  0   standard input has ended, or INT or TERM has arrived; everything is released
+  0   standard input has ended, or a signal has arrived (also HUP); everything is released
   2   wrong command line
   69  standard input cannot be read
   78  wrong configuration`,
@@ -55,8 +54,14 @@ Exit codes:
 				return err
 			}
 			supervise.SurviveBrokenPipe() // the client can end before it has read its answers
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
+			ctx, cancel := context.WithCancel(cmd.Context())
+			defer cancel()
+			signals := make(chan os.Signal, 1)
+			supervise.Notify(signals, supervise.StopSignals...)
+			go func() { // until the process ends
+				<-signals
+				cancel()
+			}()
 			return a.serve(ctx)
 		},
 	}

@@ -272,12 +272,21 @@ func TestAnAgentThatEndsReleasesItsLocks(t *testing.T) {
 			a.in.Close()
 			return exitStatus(a.cmd.Wait())
 		},
-		"TERM":    func(a *scriptedAgent) int { a.cmd.Process.Signal(syscall.SIGTERM); return exitStatus(a.cmd.Wait()) },
+		"TERM": func(a *scriptedAgent) int { a.cmd.Process.Signal(syscall.SIGTERM); return exitStatus(a.cmd.Wait()) },
+		"INT":  func(a *scriptedAgent) int { a.cmd.Process.Signal(syscall.SIGINT); return exitStatus(a.cmd.Wait()) },
+		// The terminal of the agent is gone.
+		"HUP":     func(a *scriptedAgent) int { a.cmd.Process.Signal(syscall.SIGHUP); return exitStatus(a.cmd.Wait()) },
+		"QUIT":    func(a *scriptedAgent) int { a.cmd.Process.Signal(syscall.SIGQUIT); return exitStatus(a.cmd.Wait()) },
+		"USR1":    func(a *scriptedAgent) int { a.cmd.Process.Signal(syscall.SIGUSR1); return exitStatus(a.cmd.Wait()) },
 		"kill -9": func(a *scriptedAgent) int { a.cmd.Process.Kill(); a.cmd.Wait(); return 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := append(agentStore(t), "HOLDFAST_SESSION_TIMEOUT=4s")
+			timeout := "60s"
+			if name == "kill -9" {
+				timeout = "4s"
+			}
+			env := append(agentStore(t), "HOLDFAST_SESSION_TIMEOUT="+timeout)
 			first, second := startAgent(t, env, t.TempDir()), startAgent(t, env, t.TempDir())
 			first.want("HELD", "acquire", `{"lock":"db"}`)
 			first.want("HELD", "lease", `{"path":"/a"}`)

@@ -78,11 +78,12 @@ func TestConnectingIsShownInPlace(t *testing.T) {
 	c := startConsole(t, "HOLDFAST_SERVER=zk://127.0.0.1:1,127.0.0.1:2", "TERM=xterm")
 	c.resize(150)
 	for _, command := range []string{"run job -- true", "lock job", "elect job -- true"} {
-		c.enter(fmt.Sprintf(`holdfast %s; echo "rc=$?"`, command))
+		c.enter("holdfast " + command)
 		c.expect(`holdfast: connecting for \d+s, 2 of 2 servers tried: 127\.0\.0\.1:1, 127\.0\.0\.1:2: connection refused`)
 		c.expect(`\r\x1b\[Kholdfast: connecting for \d+s, 2 of 2 `)
-		c.keys(ctrlC)
-		c.expect(`rc=130`)
+		if shown := c.press(ctrlC); shown != "rc=130" {
+			t.Errorf("%s: after ctrl-C: %s; want the code 130", command, shown)
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ change what happens to the command then.
 
 holdfast forwards signals to the command. A second INT within two seconds kills the command. With
 --kill-after 10s, KILL follows 10s after a TERM, INT, HUP or QUIT. Leave --kill-after out if HUP makes the
-command read its files again: KILL would follow.
+command read its files again: KILL would follow. The command ignores the signals that the caller ignores.
 
 On Linux, a watchdog process (hf-watchdog in process lists) is the command's parent. It ends the
 command if holdfast run is killed, crashes or is stopped. holdfast run ends the command if the
@@ -60,13 +60,17 @@ because the command that reports its readiness is not the main process of the un
 On other systems, the command keeps running if holdfast run is killed or stopped. Processes that
 have left the command's process group are not found.
 
+The command can use the terminal: a prompt for a password, an editor. If INT (ctrl-C) or QUIT kills the command, or
+arrives during the wait, holdfast run ends by the same signal, and so does the script or the loop around it. If the
+command handles the signal and exits, the script goes on.
+
 ctrl-Z stops the command and holdfast run. fg continues both, if you type it before the session
 timeout has passed. After that the lock is lost, and the command is killed (exit code 79).
 
-When the command ends, processes that it left behind are killed. With --leftovers wait, holdfast
-holds the lock until they have ended. With --leftovers ignore, it releases the lock while they run, and
-leaves them to themselves: the next holder's command can run beside them. If holdfast had to stop the
-command because of the lock, it kills them in any case.
+When the command ends, processes that it left behind are killed, and holdfast says which (not with -q). With
+--leftovers wait, holdfast holds the lock until they have ended. With --leftovers ignore, it releases the lock
+while they run, and leaves them to themselves: the next holder's command can run beside them. If holdfast had
+to stop the command because of the lock, it kills them in any case.
 
 --min-hold keeps the lock after a short command, so that another host whose clock is late does not run the
 same job again. The time counts from the start of the command, by the server's clock. It goes on if the
@@ -252,10 +256,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	defer sup.Close()
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
-	supervise.Notify(signals, supervise.StopSignals...)
-	if !slices.Contains(supervise.JobSignals, stop) {
-		supervise.Notify(signals, stop)
-	}
+	supervise.Notify(signals, stopSignals(stop)...)
 	k.say = k.newLiveSayer(k.messages())
 	defer k.say.flush()
 	k.page.announce(k.say)
@@ -275,7 +276,9 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	k.page.lead(t.hold, k.value, ends.Grace)
 
 	supervise.Notify(signals, supervise.JobSignals...)
-	warn := func(format string, args ...any) { k.say.line("%s: %s", escape(k.name), fmt.Sprintf(format, args...)) }
+	warn := func(format string, args ...any) {
+		k.say.line("%s: %s", escape(k.name), escape(fmt.Sprintf(format, args...)))
+	}
 	out, startErr := sup.Run(
 		supervise.Command{Path: file, Args: command, Env: environ(k.environment(t.hold))},
 		supervise.Terms{
@@ -320,6 +323,25 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.timeout, end.unlock)
 	}
 	k.say.detail("%s: released", escape(k.name))
+	return exitOfCommand(out)
+}
+
+// stopSignals returns the signals that end a wait. stop, that of --kill-signal, is one of them, but not if it has another
+// meaning before the command runs.
+func stopSignals(stop os.Signal) []os.Signal {
+	if slices.Contains(supervise.JobSignals, stop) {
+		return supervise.StopSignals
+	}
+	return append(slices.Clone(supervise.StopSignals), stop)
+}
+
+// exitOfCommand makes the end of the command that of this program.
+func exitOfCommand(out supervise.Outcome) error {
+	err := endedBy(syscall.Signal(out.Signal))
+	if key, ok := err.(keyed); ok {
+		key.group = out.Key
+		return key
+	}
 	return exitCode(out.Code)
 }
 

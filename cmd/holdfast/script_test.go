@@ -179,10 +179,17 @@ func exitStatus(err error) int {
 		return 0
 	case !errors.As(err, &exit):
 		return -1
-	case exit.Sys().(syscall.WaitStatus).Signaled():
-		return -2 // unlike a shell's 128+N, since no signal may kill holdfast itself
 	}
-	return exit.ExitCode()
+	return codeOf(exit.ProcessState)
+}
+
+// codeOf returns the exit code as a shell does, for the signals of the keys of a terminal. No other one may kill holdfast
+// itself: -1.
+func codeOf(state *os.ProcessState) int {
+	if sig := state.Sys().(syscall.WaitStatus).Signal(); sig == syscall.SIGINT || sig == syscall.SIGQUIT {
+		return exitSignal + int(sig)
+	}
+	return state.ExitCode()
 }
 
 func exits(ts *testscript.TestScript, _ bool, args []string) {
@@ -259,7 +266,7 @@ func finish(ts *testscript.TestScript, _ bool, args []string) {
 	fmt.Fprint(ts.Stderr(), p.err.String())
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	got := p.cmd.ProcessState.ExitCode()
+	got := codeOf(p.cmd.ProcessState)
 	if got != want {
 		ts.Fatalf("%s: exit code %d (%v); want %d; stderr:\n%s", args[0], got, p.cmd.ProcessState, want, p.err.String())
 	}

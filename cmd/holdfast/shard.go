@@ -73,11 +73,12 @@ Of the flags of run, shard has --why and --kill-after alone.
 share the value NAME/shards/{*}.
 
 Exit codes:
-  0      INT or TERM ended shard
+  0      TERM ended shard
   125    holdfast failed, other processes have another N, or the command line is wrong
   126    the command cannot be executed
   127    the command was not found
-  128+N  signal N, other than INT and TERM, ended shard`,
+  128+N  signal N, other than TERM, ended shard. After INT (ctrl-C) or QUIT, shard ends by that signal, and so does
+         the script or the loop around it`,
 		Example: `  holdfast shard --count 16 orders -- ./consume
   holdfast shard --count 4 mail -- sh -c './send --part "$HOLDFAST_SHARD"'`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -200,10 +201,10 @@ func (w *sharder) outcome(told os.Signal, err error) error {
 	if !errors.Is(err, errTold) {
 		w.say.line("%s: %v", escape(w.name), escape(err.Error()))
 	}
-	if told == os.Interrupt || told == syscall.SIGTERM {
+	if told == syscall.SIGTERM {
 		return nil
 	}
-	return exitCode(exitSignal + supervise.SignalNumber(told))
+	return endedBy(told)
 }
 
 // failed turns an error of the shards into one with a hint.
@@ -253,7 +254,7 @@ func (w *sharder) work(ctx context.Context) error {
 // keep runs the command of a shard until the command has ended with code 0 or ctx ends.
 func (w *sharder) keep(ctx context.Context, shards *holdfast.Shards, s holdfast.Shard) error {
 	warn := func(format string, args ...any) {
-		w.say.line("%s: shard %d: %s", escape(w.name), s.Number, fmt.Sprintf(format, args...))
+		w.say.line("%s: shard %d: %s", escape(w.name), s.Number, escape(fmt.Sprintf(format, args...)))
 	}
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		if ctx.Err() != nil || !w.crew.enter() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,7 +33,7 @@ func endOfInput(signals chan<- os.Signal) <-chan struct{} {
 // leftWithInput returns the error of a wait that the end of standard input has ended: nobody is there to use the
 // lock. err is that of the wait.
 func leftWithInput(ended <-chan struct{}, name string, err error) error {
-	code, stopped := err.(exitCode)
+	code, stopped := errors.AsType[exitCode](err)
 	select {
 	case <-ended:
 		if stopped && code == exitSignal {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -143,10 +142,7 @@ func (f *tfFlags) run(g *globals, ws terraform.Workspace, command []string, at e
 	defer sup.Close()
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
-	supervise.Notify(signals, supervise.StopSignals...)
-	if !slices.Contains(supervise.JobSignals, os.Signal(syscall.Signal(f.ends.signal))) {
-		supervise.Notify(signals, syscall.Signal(f.ends.signal))
-	}
+	supervise.Notify(signals, stopSignals(syscall.Signal(f.ends.signal))...)
 	say := g.newLiveSayer(os.Stderr)
 	defer say.flush()
 	c, err := f.connect(g, t, say, signals)
@@ -180,7 +176,7 @@ func (f *tfFlags) run(g *globals, ws terraform.Workspace, command []string, at e
 		supervise.Command{Path: file, Args: command, Env: environ(env)},
 		supervise.Terms{
 			Lost: backend.Lost(), Deadline: backend.Deadline, Ending: ends, Signals: signals,
-			Warn:    func(format string, args ...any) { say.line("%s: %s", ws, fmt.Sprintf(format, args...)) },
+			Warn:    func(format string, args ...any) { say.line("%s: %s", ws, escape(fmt.Sprintf(format, args...))) },
 			Suspect: c.contact.isDown, Changed: c.contact.changed,
 		},
 	)
@@ -196,7 +192,7 @@ func (f *tfFlags) run(g *globals, ws terraform.Workspace, command []string, at e
 	case out.Overdue:
 		return &fault{exitOverdue, fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", ws, ends.MaxHold, out.Code), ""}
 	}
-	return exitCode(out.Code)
+	return exitOfCommand(out)
 }
 
 // connect waits for a session, and gives up when a signal arrives.
@@ -221,7 +217,7 @@ func (f *tfFlags) connect(g *globals, t target, say *sayer, signals <-chan os.Si
 		if o := <-done; o.c != nil {
 			o.c.close()
 		}
-		return nil, exitCode(exitSignal + supervise.SignalNumber(sig))
+		return nil, endedBy(sig)
 	}
 }
 

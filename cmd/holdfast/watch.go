@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strconv"
@@ -199,13 +198,13 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 func untilStopped(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 1)
-	supervise.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	stopSignals := supervise.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		select {
 		case <-signals:
 		case <-ctx.Done():
 		}
-		signal.Stop(signals)
+		stopSignals()
 		cancel()
 	}()
 	return ctx, cancel

@@ -21,7 +21,14 @@ const jobPrefix = "holdfast-job-"
 // A cgroup is a job's cgroup, of version 2. No process can leave it without write access to the
 // parent cgroup. cgroup.kill (Linux 5.14) ends all of its processes at once, also those of
 // other users.
-type cgroup struct{ path string }
+//
+// As long as a watchdog lives, it has a lock (flock) on the file cgroup.kill of its job's cgroup. So others can tell
+// whether it lives, in whatever namespaces they are. Process ids and start times would not do: they differ between
+// namespaces, and after a restore from a checkpoint. Other users cannot take the lock, since they cannot open the file.
+type cgroup struct {
+	path string
+	lock int // cgroup.kill with our lock; 0 if it is not ours. Not an os.File, which the collector could close
+}
 
 // makeCgroup is newCgroup, except in tests.
 var makeCgroup = newCgroup
@@ -34,33 +41,26 @@ func newCgroup() (*cgroup, error) {
 		return nil, err
 	}
 	endOrphans(own)
-	name, err := jobName(os.Getpid())
+	name, err := jobName()
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(own, name)
-	if err := os.Mkdir(path, 0o755); err != nil {
+	c := &cgroup{path: filepath.Join(own, name)}
+	if err := os.Mkdir(c.path, 0o755); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(path, "cgroup.kill")); err != nil {
-		_ = os.Remove(path)
+	if err := c.claim(); err != nil {
+		c.removeEmpty()
 		return nil, err
 	}
-	return &cgroup{path}, nil
+	return c, nil
 }
 
-// jobName returns the name of the cgroup of a watchdog's job. The name identifies the watchdog:
-// PID namespace, process id, and start time, because ids are reused.
-func jobName(watchdog int) (string, error) {
+// jobName returns a new name for the cgroup of this watchdog's job. It has the PID namespace and the process id, so
+// that others can see a watchdog that is ending.
+func jobName() (string, error) {
 	space, err := pidSpace()
-	if err != nil {
-		return "", err
-	}
-	p, ok := readProcess(watchdog)
-	if !ok {
-		return "", fs.ErrNotExist
-	}
-	return fmt.Sprintf("%s%s-%d-%d", jobPrefix, space, watchdog, p.start), nil
+	return fmt.Sprintf("%s%s.%d.%d", jobPrefix, space, os.Getpid(), clock()), err
 }
 
 // pidSpace returns the number of our PID namespace.
@@ -69,54 +69,92 @@ var pidSpace = sync.OnceValues(func() (string, error) {
 	return strings.Trim(strings.TrimPrefix(space, "pid:"), "[]"), err
 })
 
-// watchdogOf returns the process id and start time of the watchdog that a job's cgroup is named
-// after. It returns 0 for other names, and for those of other PID namespaces, whose processes
-// are not visible here.
-func watchdogOf(name string) (pid int, start uint64) {
+// isJob reports whether name is that of a job's cgroup. It returns the process id of the watchdog, or 0 if the watchdog
+// is in another PID namespace, where it is not visible.
+func isJob(name string) (watchdog int, ok bool) {
 	rest, ok := strings.CutPrefix(name, jobPrefix)
-	if !ok {
-		return 0, 0
+	field := strings.Split(rest, ".")
+	if !ok || len(field) != 3 {
+		return 0, false
 	}
-	field := strings.Split(rest, "-")
-	mine, err := pidSpace()
-	if len(field) != 3 || err != nil || field[0] != mine {
-		return 0, 0
+	if mine, err := pidSpace(); err == nil && field[0] == mine {
+		watchdog, _ = strconv.Atoi(field[1])
 	}
-	pid, _ = strconv.Atoi(field[1])
-	start, err = strconv.ParseUint(field[2], 10, 64)
-	if err != nil {
-		return 0, 0
-	}
-	return pid, start
+	return watchdog, true
 }
 
-// isDead reports whether the watchdog with this id and start time has certainly ended, or is ending. The
-// main thread of a Go program ends only with the process. On a busy machine the other threads of a killed
-// watchdog may end some milliseconds later.
-func isDead(pid int, start uint64) bool {
+// claimPatience is the time to wait for others that have just looked at our new cgroup.
+const claimPatience = 100 * time.Millisecond
+
+// claim locks the cgroup for as long as this process lives. It fails if the kernel has no cgroup.kill.
+func (c *cgroup) claim() error {
+	fd, err := c.openKill()
+	if err != nil {
+		return err
+	}
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			c.lock = fd
+			return nil
+		}
+		if err != unix.EWOULDBLOCK && err != unix.EINTR || time.Since(began) > claimPatience {
+			_ = unix.Close(fd)
+			return os.NewSyscallError("flock", err)
+		}
+	}
+}
+
+func (c *cgroup) openKill() (fd int, err error) {
+	return unix.Open(filepath.Join(c.path, "cgroup.kill"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+}
+
+// isOrphan reports whether the watchdog has certainly ended, or is ending. watchdog is its process id, or 0.
+func (c *cgroup) isOrphan(watchdog int) bool {
+	fd, err := c.openKill()
+	if err != nil {
+		return false // it is gone, or belongs to another user, and then we cannot end it either
+	}
+	defer unix.Close(fd)
+	if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) != nil {
+		return watchdog != 0 && isEnding(watchdog)
+	}
+	events, err := os.ReadFile(filepath.Join(c.path, "cgroup.events"))
+	if err != nil || strings.Contains(string(events), "populated 1") {
+		return err == nil
+	}
+	// If it is new, its watchdog has perhaps not locked it yet.
+	var info unix.Stat_t
+	return unix.Fstat(fd, &info) == nil && time.Since(time.Unix(info.Mtim.Unix())) > time.Minute
+}
+
+// isEnding reports whether a process has certainly ended, or is ending. The main thread of a Go program ends only with
+// the process. On a busy machine the other threads of a killed watchdog may end some milliseconds later.
+func isEnding(pid int) bool {
 	p, ok := readProcess(pid)
 	if !ok {
 		return unix.Kill(pid, 0) == unix.ESRCH // otherwise it is hidden
 	}
-	return p.ended() || p.headless || p.start != start
+	return p.ended() || p.headless
 }
 
-// endOrphans kills the jobs below the cgroup own whose watchdogs are dead. Their supervisors
-// are dead as well, or they would have killed them. So the leftovers of two guards that died at
-// the same moment are gone before the next command starts.
-func endOrphans(own string) {
-	d, err := os.Open(own)
-	if err != nil {
-		return
-	}
-	defer d.Close()
-	names, _ := d.Readdirnames(-1)
-	for _, name := range names {
-		pid, start := watchdogOf(name)
-		if pid == 0 || !isDead(pid, start) {
-			continue
+// orphans returns the cgroups below own of jobs whose watchdogs are dead. Their supervisors are dead as well, or they
+// would have killed the jobs.
+func orphans(own string) (all []*cgroup) {
+	for _, name := range names(own) {
+		c := &cgroup{path: filepath.Join(own, name)}
+		if watchdog, ok := isJob(name); ok && c.isOrphan(watchdog) {
+			all = append(all, c)
 		}
-		if c := (&cgroup{filepath.Join(own, name)}); c.kill() == nil { // an error: it belongs to another user
+	}
+	return all
+}
+
+// endOrphans kills orphans. So the leftovers of two guards that died at the same moment are gone before the next command
+// starts.
+func endOrphans(own string) {
+	for _, c := range orphans(own) {
+		if c.kill() == nil {
 			c.remove(orphanPatience)
 		}
 	}
@@ -146,7 +184,7 @@ func killHeadless(path string) {
 	for _, field := range strings.Fields(string(list)) {
 		pid, _ := strconv.Atoi(field)
 		if p, ok := readProcess(pid); ok && p.headless {
-			_ = unix.Kill(pid, unix.SIGKILL)
+			_ = p.signal(unix.SIGKILL)
 		}
 	}
 	entries, _ := os.ReadDir(path)
@@ -167,7 +205,23 @@ const (
 
 // removeEmpty removes the cgroup if it has no processes and no cgroups below it. It reports
 // whether the cgroup is gone.
-func (c *cgroup) removeEmpty() bool { return c == nil || unix.Rmdir(c.path) == nil }
+func (c *cgroup) removeEmpty() bool {
+	if c == nil {
+		return true
+	}
+	err := unix.Rmdir(c.path)
+	if err == nil {
+		c.unlock()
+	}
+	return err == nil
+}
+
+func (c *cgroup) unlock() {
+	if c.lock != 0 {
+		_ = unix.Close(c.lock)
+		c.lock = 0
+	}
+}
 
 // remove removes the cgroup and the cgroups that the job has made below it. Processes that have
 // just been killed keep it busy for a moment.
@@ -175,6 +229,7 @@ func (c *cgroup) remove(patience time.Duration) {
 	if c == nil {
 		return
 	}
+	defer c.unlock()
 	began := time.Now()
 	for pause := 50 * time.Microsecond; time.Since(began) < patience; pause = min(2*pause, 20*time.Millisecond) {
 		err := removeCgroup(c.path)

@@ -18,8 +18,48 @@ type process struct {
 	pid, parent, group, session int
 	state                       byte   // 'Z' or 'X': the main thread has ended
 	headless                    bool   // the main thread has ended, and others live
-	start                       uint64 // start time, in ticks since boot
+	start                       uint64 // start time, in ticks since boot; 0 if /proc hides the process
 }
+
+// isStillThere reports whether the process has not been reaped. Otherwise its number may be another's by now.
+func (p process) isStillThere() bool {
+	now, ok := readProcess(p.pid)
+	return ok && now.start == p.start || !ok && p.start == 0
+}
+
+// signal sends sig to the process, and never to another one that has got its number since.
+func (p process) signal(sig unix.Signal) error {
+	if !hasPidfds() {
+		if !p.isStillThere() {
+			return unix.ESRCH
+		}
+		return unix.Kill(p.pid, sig)
+	}
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil && err != unix.EMFILE && err != unix.ENFILE {
+		return err
+	}
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	switch {
+	case !p.isStillThere(): // after PidfdOpen, so that fd is of this process
+		return unix.ESRCH
+	case err != nil:
+		return unix.Kill(p.pid, sig)
+	}
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// hasPidfds reports whether signals can be sent by descriptors of processes (Linux 5.3, and no seccomp filter).
+var hasPidfds = sync.OnceValue(func() bool {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return unix.PidfdSendSignal(fd, 0, nil, 0) == nil
+})
 
 // ended reports whether all threads have ended.
 func (p process) ended() bool { return (p.state == 'Z' || p.state == 'X') && !p.headless }
@@ -80,16 +120,21 @@ func readStat(name string, room []byte) (fields [][]byte, ok bool) {
 	return fields, len(fields) >= 20
 }
 
-// numbers returns the numeric entries of a directory in /proc.
-func numbers(dir string) []int {
+// names returns the entries of a directory, and none if it cannot be read.
+func names(dir string) []string {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil
 	}
 	defer d.Close()
-	names, _ := d.Readdirnames(-1)
+	all, _ := d.Readdirnames(-1)
+	return all
+}
+
+// numbers returns the numeric entries of a directory in /proc.
+func numbers(dir string) []int {
 	var all []int
-	for _, name := range names {
+	for _, name := range names(dir) {
 		if n, err := strconv.Atoi(name); err == nil {
 			all = append(all, n)
 		}
@@ -145,21 +190,39 @@ func (f *family) list() []process {
 	if !listsChildren() {
 		return f.everybody()
 	}
-	var found []process
-	for next := children(os.Getpid()); len(next) > 0; {
-		pid := next[0]
-		next = next[1:]
-		p, ok := readProcess(pid)
-		if !ok && unix.Kill(pid, 0) != unix.ESRCH {
-			p, ok = process{pid: pid}, true // a process of another user, with hidepid
+	return f.below(func(number int) (all []process) {
+		for _, pid := range children(number) {
+			p, ok := readProcess(pid)
+			if !ok && unix.Kill(pid, 0) != unix.ESRCH {
+				p, ok = process{pid: pid, parent: number}, true // a process of another user, with hidepid
+			}
+			if ok {
+				all = append(all, p)
+			}
 		}
-		if !ok || f.spares(p) {
-			continue
+		return all
+	})
+}
+
+// below returns the living processes below this one. childrenOf lists the children of the process with a number.
+//
+// If a process has ended meanwhile, they may be the children of another one that has got its number. A child of ours has
+// a new parent then, so a later list shows it.
+func (f *family) below(childrenOf func(number int) []process) (found []process) {
+	self := os.Getpid()
+	for next := []process{{pid: self}}; len(next) > 0; next = next[1:] {
+		parent := next[0]
+		all := childrenOf(parent.pid)
+		is := len(all) > 0 && (parent.pid == self || parent.isStillThere())
+		for _, p := range all {
+			if p.parent != self && (p.parent != parent.pid || !is) || f.spares(p) {
+				continue
+			}
+			if !p.ended() {
+				found = append(found, p)
+			}
+			next = append(next, p)
 		}
-		if !p.ended() {
-			found = append(found, p)
-		}
-		next = append(next, children(pid)...)
 	}
 	return found
 }
@@ -167,25 +230,13 @@ func (f *family) list() []process {
 // everybody does the same as list, from the parents of all processes of the machine. It is
 // slower, and misses only processes that start meanwhile.
 func (f *family) everybody() []process {
-	below := make(map[int][]process)
+	byParent := make(map[int][]process)
 	for _, pid := range numbers("/proc") {
 		if p, ok := readProcess(pid); ok {
-			below[p.parent] = append(below[p.parent], p)
+			byParent[p.parent] = append(byParent[p.parent], p)
 		}
 	}
-	var found []process
-	for next := []int{os.Getpid()}; len(next) > 0; next = next[1:] {
-		for _, p := range below[next[0]] {
-			if f.spares(p) {
-				continue
-			}
-			if !p.ended() {
-				found = append(found, p)
-			}
-			next = append(next, p.pid)
-		}
-	}
-	return found
+	return f.below(func(number int) []process { return byParent[number] })
 }
 
 func (f *family) spares(p process) bool {
@@ -266,13 +317,16 @@ func signalAll(all []process, sig unix.Signal) (refused []process) {
 	}
 	done := make(map[int]bool)
 	for _, p := range all {
-		if !done[p.group] && p.group > 1 && (members[p.group] || p.session != ourSession()) {
+		if !done[p.group] && p.group > 1 && (members[p.group] || p.session != ourSession()) && p.isStillThere() {
 			done[p.group] = true
+			if p.group == unix.Getpgrp() {
+				leaveGroup()
+			}
 			_ = unix.Kill(-p.group, sig)
 		}
 	}
 	for _, p := range all {
-		if unix.Kill(p.pid, sig) == unix.EPERM {
+		if p.signal(sig) == unix.EPERM {
 			refused = append(refused, p)
 		}
 	}
@@ -309,20 +363,19 @@ func (f *family) strike() (struck, refused []process) {
 	return struck, signalAll(struck, unix.SIGKILL)
 }
 
-// freeze stops all processes of the family. It returns those that ran, with their start times, and those
-// that we may not stop.
-func (f *family) freeze() (frozen map[int]uint64, refused []process) {
-	frozen = make(map[int]uint64)
-	stopped := make(map[int]bool) // by others, before
+// freeze stops all processes of the family. It returns those that ran, and those that we may not stop.
+func (f *family) freeze() (frozen, refused []process) {
+	known := make(map[int]bool) // frozen, or stopped by others before
 	for round := range maxFreezes {
 		all := f.list()
 		grown := false
 		for _, p := range all {
 			if round == 0 && p.state == 'T' {
-				stopped[p.pid] = true
+				known[p.pid] = true
 			}
-			if _, known := frozen[p.pid]; !known && !stopped[p.pid] {
-				frozen[p.pid], grown = p.start, true
+			if !known[p.pid] {
+				known[p.pid], grown = true, true
+				frozen = append(frozen, p)
 			}
 		}
 		if !grown {

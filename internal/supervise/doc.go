@@ -45,7 +45,8 @@
 //
 // If both die at the same moment, the kernel kills the command itself (PR_SET_PDEATHSIG), but
 // not its descendants. If the job had a cgroup, the next watchdog in the parent cgroup kills
-// them before it starts its command (endOrphans). A process that is frozen (cgroup freezer, a
+// them before it starts its command (endOrphans). A watchdog that lives is known by its lock on the
+// cgroup, also from other namespaces. A process that is frozen (cgroup freezer, a
 // debugger) or that gets no processor time cannot act.
 //
 // A process can have several supervisors, each with its own watchdog and command. A supervisor that
@@ -59,17 +60,33 @@
 // with one, the watchdog lists the descendants, freezes and kills them, and repeats that until
 // the kernel knows of no child (descendants_linux.go). The subreaper keeps the descendants
 // together, whatever they do with process groups and sessions. Only root, or the cgroup, can
-// kill a process that has become another user.
+// kill a process that has become another user. A process gets signals by a descriptor (pidfd), so
+// another one that has got its number since gets none.
 //
 // On other systems one process guards the job: if it is stopped or killed by kill -9, the job
 // goes on. On other Unix systems, processes that have left the job's process group are not
 // found. On Windows, only the command itself is ended, and without a warning.
+//
+// # Terminals and signals
+//
+// The command has a process group of its own. At a terminal, it gets the foreground at once, or when
+// it asks for it, if others in the caller's group may need the terminal (terminal_unix.go). Then the keys
+// of the terminal, ctrl-C and ctrl-\, reach the command's group alone. But a script around this process
+// needs them, too, to end as it would without this process. So the watchdog is in the command's group
+// while there is a terminal. It sees the keys, and the supervisor sends them to its own group. If the key has
+// killed the command, the supervisor ends by the same signal: see [Die].
+//
+// When the watchdog sends a signal to that group, it leaves the group first. The two guards are never in one
+// group, so a KILL to a group ends one of them at most.
+//
+// The command ignores the signals that the caller ignores (ignored_linux.go).
 //
 // # Goroutines
 //
 // In the supervisor, Start starts one goroutine. It reads the watchdog's messages, reaps the
 // watchdog, and then ends. In the watchdog, one goroutine reads the supervisor's messages and
 // ends with the process. Another starts the command and waits for processes, on a thread of its
-// own, until the command has exited. Each alarm has one goroutine until it is closed. On other
-// systems, Run starts the goroutine that waits.
+// own, until the command has exited. Another relays the keys of a terminal, until the process ends. Each
+// alarm has one goroutine until it is closed. On other systems, Run starts the goroutine that waits. Notify
+// starts one that relays signals until its stop is called.
 package supervise

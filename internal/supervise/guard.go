@@ -39,6 +39,7 @@ type guard struct {
 	paused    bool // the user has stopped the command
 	awake     bool // the user has continued the suspended job, so its end continues the command, too
 	stoppedBy syscall.Signal
+	sent      os.Signal // the last signal of a key that was sent to the job; on Linux, the supervisor knows it
 }
 
 // lookAgain is the interval at which the deadline is read again, to see the end of a doubt.
@@ -93,6 +94,9 @@ func (g *guard) run() (lost bool) {
 			}
 			if g.ending.stops(sig) {
 				g.stops()
+			}
+			if isKey(sig) {
+				g.sent = sig
 			}
 			switch now := clock(); {
 			case sig == continuing && g.frozen:
@@ -319,7 +323,9 @@ func (g *guard) await() bool {
 		}
 		return false
 	}
-	g.job.sweep(g.say)
+	// A signal that ends the command has perhaps reached its descendants, too, and not ended them yet.
+	asked := g.told || g.killed || asksToStop(syscall.Signal(g.job.killer()))
+	g.job.sweep(g.say, !asked)
 	return false
 }
 
@@ -327,7 +333,7 @@ func (g *guard) await() bool {
 // has ended.
 func (g *guard) awaitLeftovers(next <-chan struct{}) (bool, <-chan struct{}) {
 	if g.killed {
-		g.job.sweep(g.say)
+		g.job.sweep(g.say, false)
 		return false, nil
 	}
 	if next != nil {
@@ -335,7 +341,7 @@ func (g *guard) awaitLeftovers(next <-chan struct{}) (bool, <-chan struct{}) {
 	}
 	some, next := g.job.leftovers()
 	if !some {
-		g.job.sweep(g.say) // removes its cgroup
+		g.job.sweep(g.say, false) // removes its cgroup
 		return false, nil
 	}
 	if g.exited != nil {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A job is a running command with its process group. Processes that have left the group are not
@@ -84,11 +86,19 @@ func (j *job) resume(syscall.Signal) { j.signal(syscall.SIGCONT) }
 // sweep kills leftover processes in the command's process group, and returns when they are
 // gone. The command is reaped already, but the kernel does not reuse the group's number while a
 // process is left in the group.
-func (j *job) sweep(func(string, ...any)) {
+func (j *job) sweep(say func(string, ...any), tell bool) {
 	for syscall.Kill(-j.pid, syscall.SIGKILL) == nil {
+		if tell {
+			tell = false
+			say("killing processes that the command left behind in its process group, %d", j.pid)
+		}
 		time.Sleep(5 * time.Millisecond) // their parent is init, so we must poll until it has reaped them
 	}
 }
+
+const getTermios, setTermios = unix.TIOCGETA, unix.TIOCSETA
+
+func (j *job) waitStatus() syscall.WaitStatus { return j.status }
 
 // killer returns the number of the signal that killed the command, or 0.
 func (j *job) killer() int {

@@ -23,9 +23,12 @@ type job struct {
 	exited  chan struct{}       // closed when the command has exited
 	stopped chan syscall.Signal // the command was stopped by this signal
 	status  syscall.WaitStatus  // valid when exited is closed
-	reaped  bool                // by leftovers
-	frozen  map[int]uint64      // the processes that freeze has stopped, with their start times
+	reaped  bool                // the command
+	joined  bool                // this process is in the command's process group
+	frozen  []process           // that freeze has stopped
 }
+
+const getTermios, setTermios = unix.TCGETS, unix.TCSETS
 
 // becomeSubreaper makes this process the parent of its orphaned descendants.
 func becomeSubreaper() error {
@@ -39,7 +42,7 @@ func becomeSubreaper() error {
 // SIGTTOU ignored during the fork, and the command would inherit this for life. If the command
 // uses the terminal before it has it, SIGTTIN or SIGTTOU stops it, and the supervisor's pause
 // continues it.
-func startJob(c Command, lost *lostPipe, family *family, cg *cgroup, lend func(pid int)) (*job, error) {
+func startJob(c Command, lost *lostPipe, family *family, cg *cgroup, lend func(*job)) (*job, error) {
 	j := &job{cgroup: cg, family: family, exited: make(chan struct{}), stopped: make(chan syscall.Signal, 1)}
 	started := make(chan error)
 	go j.startAndWait(c, lost, lend, started)
@@ -50,7 +53,7 @@ func startJob(c Command, lost *lostPipe, family *family, cg *cgroup, lend func(p
 // Linux sends the parent-death signal when the *thread* that forked ends (go.dev/issue/27505),
 // so this goroutine owns its thread until the command has exited. The signal matters when this
 // process and the supervisor die together.
-func (j *job) startAndWait(c Command, lost *lostPipe, lend func(pid int), started chan<- error) {
+func (j *job) startAndWait(c Command, lost *lostPipe, lend func(*job), started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	attr := &syscall.ProcAttr{
@@ -67,7 +70,7 @@ func (j *job) startAndWait(c Command, lost *lostPipe, lend func(pid int), starte
 		pid, err = j.forkInto(c, attr)
 	}
 	if j.pid = pid; err == nil {
-		lend(pid) // at once: keys pressed from now on are for the job
+		lend(j) // at once: keys pressed from now on are for the job
 	}
 	started <- err
 	if err != nil {
@@ -125,12 +128,27 @@ func (j *job) signal(sig os.Signal) {
 	case !ok:
 	case j.reaped:
 		for _, p := range j.family.list() {
-			_ = unix.Kill(p.pid, s)
+			_ = p.signal(s)
 		}
-	case unix.Kill(-j.pid, s) == unix.ESRCH:
-		_ = unix.Kill(j.pid, s)
+	default:
+		if j.joined {
+			leaveGroup()
+		}
+		if unix.Kill(-j.pid, s) == unix.ESRCH {
+			_ = unix.Kill(j.pid, s)
+		}
+		if j.joined {
+			j.join()
+		}
 	}
 }
+
+// join puts this process into the command's process group, where it gets the keys of a terminal as the command does. So
+// it can relay them. Signals that this process sends to the group must not reach itself: see leaveGroup.
+func (j *job) join() { j.joined = unix.Setpgid(0, j.pid) == nil }
+
+// leaveGroup puts this process into a process group of its own.
+func leaveGroup() { _ = unix.Setpgid(0, 0) }
 
 // terminate asks all processes of the job to stop, as systemd does. It sends CONT after sig,
 // because a stopped process would not handle sig.
@@ -147,7 +165,7 @@ func (j *job) terminate(sig syscall.Signal) {
 	for _, sig := range []unix.Signal{sig, unix.SIGCONT} {
 		for _, p := range all {
 			if p.group != j.pid {
-				_ = unix.Kill(p.pid, sig)
+				_ = p.signal(sig)
 			}
 		}
 	}
@@ -163,12 +181,13 @@ func (j *job) freeze(say func(format string, args ...any)) {
 }
 
 func (j *job) thaw() {
-	for pid, start := range j.frozen {
-		if p, ok := readProcess(pid); !ok || p.start == start { // not another process with that number
-			_ = unix.Kill(pid, unix.SIGCONT)
-		}
+	for _, p := range j.frozen {
+		_ = p.signal(unix.SIGCONT)
 	}
 	j.frozen = nil
+	if j.joined {
+		j.join() // freeze has left the group
+	}
 }
 
 // leftovers reports whether the command has left processes behind, after its exit. If so, next is closed
@@ -227,18 +246,48 @@ func (j *job) pending(sig unix.Signal) bool {
 }
 
 // sweep kills leftover processes, and returns when nothing is left of the job. Then the lock
-// may be released.
-func (j *job) sweep(say func(format string, args ...any)) {
-	j.signal(unix.SIGKILL) // before the command is reaped, see wait
+// may be released. If tell is set, it says which processes they are.
+func (j *job) sweep(say func(format string, args ...any), tell bool) {
+	j.reaped = true
+	if j.joined {
+		leaveGroup()
+	}
 	// Mostly nothing is left. Then sweep does not use /proc/self/task: the kernel caches each
 	// name that was looked up there, and drops them slowly when this process is reaped.
 	if j.family.reap() && j.cgroup.removeEmpty() {
 		return
 	}
+	if left := j.family.list(); tell && len(left) > 0 {
+		say("%s", describe(left))
+	}
 	_ = j.cgroup.kill()
 	j.family.end(say)
 	j.cgroup.remove(removePatience)
 }
+
+// maxNamed is the number of leftover processes that are named.
+const maxNamed = 8
+
+// describe says which processes are killed.
+func describe(left []process) string {
+	text := "killing 1 process that the command left behind: "
+	if len(left) > 1 {
+		text = fmt.Sprintf("killing %d processes that the command left behind: ", len(left))
+	}
+	for i, p := range left {
+		if i == maxNamed {
+			return fmt.Sprintf("%s and %d more", text, len(left)-i)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		name, _ := readProc(fmt.Sprintf("/proc/%d/comm", p.pid), make([]byte, 64))
+		text += fmt.Sprintf("%d (%s)", p.pid, strings.TrimSuffix(string(name), "\n"))
+	}
+	return text
+}
+
+func (j *job) killer() int { return killer(j.status) }
 
 // A child is a process that this process has started. It is safe for concurrent use. It is not
 // an os.Process, because package os forks once more to detect features of the kernel.

@@ -36,9 +36,10 @@ func (j *job) resume(syscall.Signal)              {}
 func (j *job) freeze(func(string, ...any))        {}
 func (j *job) thaw()                              {}
 func (j *job) leftovers() (bool, <-chan struct{}) { return false, nil }
-func (j *job) sweep(func(string, ...any))         {}
+func (j *job) sweep(func(string, ...any), bool)   {}
 func (j *job) code() int                          { return j.cmd.ProcessState.ExitCode() }
 func (j *job) killer() int                        { return 0 }
+func (j *job) waitStatus() syscall.WaitStatus     { return syscall.WaitStatus{} }
 
 // A lostPipe does nothing: a process inherits no descriptors by number here.
 type lostPipe struct{}
@@ -50,9 +51,10 @@ func (*lostPipe) end()                {}
 // terminal does nothing: there is no job control here.
 type terminal struct{}
 
-func openTerminal() *terminal                    { return nil }
-func (*terminal) lender() int                    { return 0 }
-func (*terminal) lend(int, int)                  {}
-func (*terminal) pause(syscall.Signal, int) bool { return false }
-func (*terminal) takeBack(int) bool              { return false }
-func (*terminal) close()                         {}
+func openTerminal() *terminal                            { return nil }
+func (*terminal) lender() (int, bool)                    { return -1, false }
+func (*terminal) lend(int, int)                          {}
+func (*terminal) pause(syscall.Signal, int, func()) bool { return false }
+func (*terminal) takeBack(int) bool                      { return false }
+func (*terminal) end(int, syscall.WaitStatus) bool       { return false }
+func (*terminal) close()                                 {}

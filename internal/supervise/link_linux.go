@@ -41,6 +41,7 @@ const (
 	verbLost    // the same, and the lock was not provably ours until then
 	verbOverdue // the same as verbGone, and the command was stopped after MaxHold
 	verbExited  // the command has ended with this wait status, and its leftovers are awaited
+	verbKey     // a key of the terminal has sent this signal to the job's process group
 )
 
 // A link is one end of the socket between supervisor and watchdog.

@@ -23,7 +23,7 @@ type Means struct {
 // LookForMeans returns what a watchdog that starts now could use. It changes nothing.
 func LookForMeans() (m Means) {
 	if m.Cgroup, m.NoCgroup = usableCgroup(); m.NoCgroup == nil {
-		m.Orphans = countOrphans(m.Cgroup)
+		m.Orphans = len(orphans(m.Cgroup))
 	}
 	if users, err := os.ReadFile("/proc/self/uid_map"); err == nil {
 		m.Confined = strings.Join(strings.Fields(string(users)), " ") != "0 0 4294967295"
@@ -51,17 +51,6 @@ func usableCgroup() (string, error) {
 		return own, nil
 	}
 	return "", errors.New("the kernel has no cgroup.kill, which came with Linux 5.14")
-}
-
-// countOrphans counts the cgroups that endOrphans would end.
-func countOrphans(own string) (n int) {
-	entries, _ := os.ReadDir(own)
-	for _, e := range entries {
-		if pid, start := watchdogOf(e.Name()); pid != 0 && isDead(pid, start) {
-			n++
-		}
-	}
-	return n
 }
 
 // kernelAtLeast reports whether the kernel has this version or a later one.

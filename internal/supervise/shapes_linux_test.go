@@ -27,6 +27,7 @@ const (
 	jobVariable      = "HOLDFAST_TEST_JOB"       // marks all processes of one job, and no others
 	slowVariable     = "HOLDFAST_TEST_SLOW"      // delays the start of a command by this time
 	orderVariable    = "HOLDFAST_TEST_ORDER"     // a file to be made when that time begins
+	cgroupVariable   = "HOLDFAST_TEST_CGROUP"    // the cgroup of the process
 )
 
 const (
@@ -43,6 +44,11 @@ func init() {
 
 // prepareProcess turns this process into the one that its environment describes.
 func prepareProcess() {
+	if dir := os.Getenv(cgroupVariable); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("0"), 0); err != nil {
+			panic(err)
+		}
+	}
 	if os.Getenv(noCgroupVariable) != "" {
 		makeCgroup = func() (*cgroup, error) { return nil, errors.ErrUnsupported }
 	}
@@ -62,6 +68,12 @@ func prepareProcess() {
 		endWhatForksWhileLookedFor()
 	case leavesMany:
 		strikeAmongEnded()
+	case startsAJob:
+		startJobHere()
+	case saysIgnored:
+		sayIgnored()
+	case reusesANumber:
+		reuseNumber()
 	case mainThreadEnds:
 		go func() {
 			fmt.Println("ready")
@@ -221,8 +233,14 @@ func killMarked(mark string) {
 // startShape starts a shape under a supervisor, and waits until all of it runs.
 func startShape(t *testing.T, sh shape, cgroup bool) (s *supervised, mark string) {
 	t.Helper()
+	return startShapeIn(t, nil, sh, cgroup)
+}
+
+// startShapeIn adds to the environment of supervisor and watchdog.
+func startShapeIn(t *testing.T, env []string, sh shape, cgroup bool) (s *supervised, mark string) {
+	t.Helper()
 	mark = strings.ReplaceAll(t.Name(), "/", ".") + strconv.FormatInt(time.Now().UnixNano(), 36)
-	var env []string
+	env = slices.Clone(env)
 	if !cgroup {
 		env = append(env, noCgroupVariable+"=1")
 	}
@@ -703,8 +721,7 @@ func TestWatchdogThatIsEndingCountsAsDead(t *testing.T) {
 		_ = cmd.Wait()
 	}()
 	pid := cmd.Process.Pid
-	alive, _ := readProcess(pid)
-	if isDead(pid, alive.start) {
+	if isEnding(pid) {
 		t.Error("a process that runs counts as dead")
 	}
 	goOn.Close()
@@ -716,7 +733,7 @@ func TestWatchdogThatIsEndingCountsAsDead(t *testing.T) {
 			t.Fatal("its main thread does not end")
 		}
 	}
-	if !isDead(pid, alive.start) {
+	if !isEnding(pid) {
 		t.Error("a process whose main thread has ended does not count as dead")
 	}
 }

@@ -79,7 +79,8 @@ func (m *shared) isSuspect() bool { return m.doubt.Load() != 0 }
 type order struct {
 	command Command
 	ending  Ending
-	lender  int // see terminal.lender
+	lender  int  // see terminal.lender; -1 if the job never gets the terminal
+	asks    bool // see terminal.lender
 }
 
 // errNul: no program can get such an argument.
@@ -87,7 +88,7 @@ var errNul = errors.New("a NUL byte in an argument or in the environment")
 
 // write puts the order after the first page, and returns its length.
 func (m *shared) write(o order) (int, error) {
-	fields := []string{o.ending.String(), strconv.Itoa(o.lender), o.command.Path, strconv.Itoa(len(o.command.Args))}
+	fields := []string{o.ending.String(), strconv.Itoa(o.lender), strconv.FormatBool(o.asks), o.command.Path, strconv.Itoa(len(o.command.Args))}
 	fields = append(append(fields, o.command.Args...), o.command.Env...)
 	for _, f := range fields {
 		if strings.IndexByte(f, 0) >= 0 {
@@ -106,20 +107,21 @@ func (m *shared) read(length int) (o order, err error) {
 		return order{}, err
 	}
 	fields := strings.Split(string(text), "\x00")
-	if len(fields) < 4 {
+	if len(fields) < 5 {
 		return order{}, errCutOff
 	}
 	var n int
 	if o.ending, err = parseEnding(fields[0]); err == nil {
 		if o.lender, err = strconv.Atoi(fields[1]); err == nil {
-			n, err = strconv.Atoi(fields[3])
+			o.asks = fields[2] == "true"
+			n, err = strconv.Atoi(fields[4])
 		}
 	}
-	rest := fields[4:]
+	rest := fields[5:]
 	if err != nil || n < 0 || n > len(rest) {
 		return order{}, errCutOff
 	}
-	o.command = Command{Path: fields[2], Args: rest[:n], Env: rest[n:]}
+	o.command = Command{Path: fields[3], Args: rest[:n], Env: rest[n:]}
 	return o, nil
 }
 

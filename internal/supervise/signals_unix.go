@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,11 +26,55 @@ var ReloadSignals = []os.Signal{syscall.SIGHUP}
 var JobSignals = []os.Signal{syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGTSTP}
 
 // Notify relays sigs to c, except the signals that this process was started to ignore (nohup, a
-// background job of a script): the command inherits that choice.
-func Notify(c chan<- os.Signal, sigs ...os.Signal) {
+// background job of a script): the command inherits that choice. A request to stop that is sent twice at once is one
+// request. A signal must be in one call only for each c. stop ends it, and may be called once.
+func Notify(c chan<- os.Signal, sigs ...os.Signal) (stop func()) {
+	in := make(chan os.Signal, 64)
 	for _, sig := range sigs {
 		if !signal.Ignored(sig) {
-			signal.Notify(c, sig)
+			signal.Notify(in, sig)
+		}
+	}
+	over := make(chan struct{})
+	go relay(in, c, over)
+	return func() {
+		time.AfterFunc(atOnce(syscall.SIGTERM), func() { // until then, the second of two signals has no effect
+			signal.Stop(in)
+			close(over)
+		})
+	}
+}
+
+// atOnce returns the time within which a second signal is the first one. timeout(1) signals its child, and then its process
+// group with the child in it. On a busy machine, there is some time in between. A key can be pressed twice on purpose, and
+// HUP and others may ask a command for something each time.
+func atOnce(sig os.Signal) time.Duration {
+	switch sig {
+	case syscall.SIGTERM:
+		return 500 * time.Millisecond
+	case syscall.SIGINT, syscall.SIGQUIT:
+		return 50 * time.Millisecond
+	}
+	return 0
+}
+
+// relay relays the signals of Notify until over is closed.
+func relay(in <-chan os.Signal, out chan<- os.Signal, over <-chan struct{}) {
+	last := make(map[os.Signal]time.Time)
+	for {
+		select {
+		case sig := <-in:
+			now := time.Now()
+			if now.Sub(last[sig]) < atOnce(sig) {
+				continue
+			}
+			last[sig] = now
+			select {
+			case out <- sig:
+			default: // as package os/signal does
+			}
+		case <-over:
+			return
 		}
 	}
 }
@@ -38,7 +83,9 @@ func Notify(c chan<- os.Signal, sigs ...os.Signal) {
 // SIGPIPE would end this process, and the command with it. (Not signal.Ignore, because the
 // command would inherit that.)
 func SurviveBrokenPipe() {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if !signal.Ignored(syscall.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 }
 
 // SignalNumber returns N of the exit code 128+N.

@@ -17,12 +17,16 @@ var (
 	JobSignals []os.Signal
 )
 
-// Notify relays sigs to c.
-func Notify(c chan<- os.Signal, sigs ...os.Signal) {
+// Notify relays sigs to c. stop ends it.
+func Notify(c chan<- os.Signal, sigs ...os.Signal) (stop func()) {
 	if len(sigs) > 0 {
 		signal.Notify(c, sigs...)
 	}
+	return func() { signal.Stop(c) }
 }
+
+// Die does nothing here.
+func Die(syscall.Signal, bool) {}
 
 // SurviveBrokenPipe does nothing here.
 func SurviveBrokenPipe() {}

@@ -3,6 +3,7 @@ package supervise
 import (
 	"errors"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -45,6 +46,9 @@ type Terms struct {
 	Background bool
 }
 
+// isKey reports whether a key of the terminal sends a signal, and the signal ends processes.
+func isKey(sig os.Signal) bool { return sig == os.Interrupt || sig == syscall.SIGQUIT }
+
 // stops calls Stopping.
 func (t Terms) stops() {
 	if t.Stopping != nil {
@@ -63,6 +67,9 @@ type Outcome struct {
 	Overdue bool // the command was stopped after MaxHold
 	// Signal is the number of the signal that killed the command, or 0: a command can exit with 128+N by itself.
 	Signal int
+	// Key: the command had the terminal, and Signal is that of a key, ctrl-C or ctrl-\, and was not sent by this process.
+	// So the kernel has not sent it to this process's group, where a script around this process waits for it. See Die.
+	Key bool
 }
 
 const (

@@ -33,9 +33,9 @@ func TestMain(m *testing.M) {
 		os.Unsetenv(superviseVariable)
 		superviseMain()
 	}
-	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+	for sig := syscall.Signal(1); sig <= maxSignal; sig++ {
 		if signal.Ignored(sig) {
-			// Under nohup, or after "&" in a script. The processes of the tests would ignore it too. A signal that is
+			// Under nohup, after "&" in a script, or PIPE in a service. The processes of the tests would ignore it too. A signal that is
 			// handled is the default again in a new process.
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
@@ -426,6 +426,7 @@ func TestSecondInterruptKills(t *testing.T) {
 	s.waitFor("ready")
 	s.signal(os.Interrupt)
 	s.waitFor("int")
+	time.Sleep(atOnce(os.Interrupt)) // two at once are one
 	s.signal(os.Interrupt)
 	s.want(outcome{Code: 128 + 9})
 }

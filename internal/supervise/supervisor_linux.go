@@ -237,7 +237,9 @@ func (s *Supervisor) order(c Command, t Terms) error {
 		return fmt.Errorf("%w: the lock was already lost", ErrGuards)
 	}
 	_ = s.shared.publish(deadline)
-	length, err := s.shared.write(order{command: c, ending: t.Ending, lender: s.tty.lender()})
+	o := order{command: c, ending: t.Ending}
+	o.lender, o.asks = s.tty.lender()
+	length, err := s.shared.write(o)
 	if err != nil {
 		return &fs.PathError{Op: "exec", Path: c.Path, Err: err}
 	}
@@ -255,6 +257,11 @@ type run struct {
 	cgroup string // of the job, "" if it has none
 	lost   bool
 	exited *syscall.WaitStatus // of the command, once its leftovers are awaited
+	hadTTY bool                // the job had the terminal when the command ended
+	sent   syscall.Signal      // the last signal of a key that was forwarded to the job
+	key    syscall.Signal      // the last signal of a key that this process's group got from relay
+	keyAt  time.Time
+	owed   int // signals of relay that this process has still to get
 }
 
 const (
@@ -263,6 +270,8 @@ const (
 	// inboxPatience is the time to read the watchdog's last messages after late, in case this
 	// process was stopped. After that the supervisor acts without the watchdog.
 	inboxPatience = 20 * time.Millisecond
+	// relayPatience is the time within which this process gets a signal that it has sent to its own group.
+	relayPatience = 2 * time.Second
 	// startPatience is the time that the watchdog may take to start the command. It mostly
 	// needs a millisecond, but it may have to end orphans first, or be nice on a busy machine.
 	startPatience = time.Minute
@@ -293,6 +302,8 @@ func (r *run) watch(c Command) (Outcome, error) {
 				r.tty.isLent()
 			case m.verb == verbStops:
 				r.stops()
+			case m.verb == verbKey:
+				r.relay(syscall.Signal(m.value))
 			case m.verb == verbStopped:
 				r.pause(syscall.Signal(m.value))
 			case m.verb == verbSay:
@@ -300,7 +311,7 @@ func (r *run) watch(c Command) (Outcome, error) {
 			case m.verb == verbExited:
 				status := syscall.WaitStatus(m.value)
 				r.exited = &status
-				r.tty.takeBack(r.pid) // ctrl-C is for us now, and forwarded
+				r.hadTTY = r.tty.end(r.pid, status) // ctrl-C is for us now, and forwarded
 			case m.verb == verbGone, m.verb == verbLost, m.verb == verbOverdue:
 				return r.gone(m), nil
 			}
@@ -358,18 +369,35 @@ func (r *run) publish() (again time.Duration) {
 // forward sends a signal to the job.
 func (r *run) forward(sig os.Signal) {
 	s, ok := sig.(syscall.Signal)
+	if ok && s == r.key && r.owed > 0 && time.Since(r.keyAt) < relayPatience {
+		r.owed--
+		return // the job has it
+	}
 	if !ok || s == syscall.SIGCONT && r.Ending.OnLost == LostKills && time.Until(r.Deadline()) <= KillMargin {
 		return // the CONT may come from our own alarm
 	}
 	if r.Ending.stops(s) {
 		r.stops() // before the watchdog says so
 	}
+	if isKey(s) {
+		r.sent = s
+	}
 	_ = r.link.send(verbSignal, int64(s), "")
+}
+
+// relay gives a key that the job has got to this process's group. This process gets it, too, and must not forward it.
+func (r *run) relay(sig syscall.Signal) {
+	if sig != r.key {
+		r.owed = 0
+	}
+	r.key, r.keyAt = sig, time.Now()
+	r.owed++
+	_ = unix.Kill(0, sig)
 }
 
 // pause handles a stop of the command.
 func (r *run) pause(sig syscall.Signal) {
-	if r.tty.pause(sig, r.pid) {
+	if r.tty.pause(sig, r.pid, func() { _ = r.link.send(verbSignal, int64(unix.SIGSTOP), "") }) {
 		_ = r.link.send(verbResume, 0, "")
 	}
 }
@@ -382,8 +410,9 @@ func (r *run) gone(m message) Outcome {
 }
 
 func (r *run) outcome(status syscall.WaitStatus, lost bool) Outcome {
-	r.tty.takeBack(r.pid)
-	return Outcome{Code: code(status), Signal: killer(status), Lost: lost || r.lost || isClosed(r.Terms.Lost)}
+	r.hadTTY = r.tty.end(r.pid, status) || r.hadTTY
+	by := syscall.Signal(killer(status))
+	return Outcome{Code: code(status), Signal: int(by), Key: r.hadTTY && isKey(by) && r.sent != by && r.key != by, Lost: lost || r.lost || isClosed(r.Terms.Lost)}
 }
 
 // alone ends the job without the watchdog. Once the watchdog is dead, the job's processes are
@@ -407,7 +436,6 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 		}
 	}
 	if r.pid != 0 {
-		_ = unix.Kill(-r.pid, unix.SIGKILL) // before the others, because listing them can take long
 		r.Warn("%s; killing the command", why)
 	}
 	status, known := syscall.WaitStatus(syscall.SIGKILL), false // if it is unknown which child is the command
@@ -419,12 +447,18 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 	case <-time.After(inboxPatience):
 		f.spared = true // the watchdog: its debugger can keep us from reaping it
 	}
+	// The group before the others, because listing them can take long. If the watchdog has reaped the command, another
+	// group may have the number.
+	if p, ok := readProcess(r.pid); ok && (p.parent == os.Getpid() || p.parent == r.watchdog.Pid) {
+		_ = unix.Kill(-r.pid, unix.SIGKILL)
+	}
 	if r.exited != nil {
 		status, known = *r.exited, true
 	}
 	started := r.pid != 0
 	f.reaped = func(e childEvent) {
 		if e.pid == r.watchdog.Pid || r.others[e.pid] || watchdogs.has(e.pid) {
+			delete(r.others, e.pid) // a later process can have the number
 			return
 		}
 		if e.pid == r.pid && !known {
@@ -434,7 +468,7 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 	}
 	f.end(r.Warn) // also if no command is known: the watchdog may have died right after the fork
 	if r.cgroup != "" {
-		(&cgroup{r.cgroup}).remove(removePatience)
+		(&cgroup{path: r.cgroup}).remove(removePatience)
 	}
 	if !started {
 		return Outcome{}, fmt.Errorf("%w: %s", ErrGuards, why)
@@ -444,6 +478,6 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 
 func (r *run) killCgroup() {
 	if r.cgroup != "" {
-		_ = (&cgroup{r.cgroup}).kill()
+		_ = (&cgroup{path: r.cgroup}).kill()
 	}
 }

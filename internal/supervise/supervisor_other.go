@@ -28,6 +28,9 @@ func Main(func(pid int) bool) int { return 1 }
 // LeaveJob does nothing: jobs have no cgroups here.
 func LeaveJob() {}
 
+// Heed does nothing here.
+func Heed() {}
+
 // Run starts the command, and returns when the command and, on Unix, leftover processes in its
 // process group are gone. If the command cannot be started, Run returns the error, and nothing
 // runs.
@@ -56,19 +59,22 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, &fs.PathError{Op: "fork/exec", Path: c.Path, Err: err}
 	}
-	tty.lend(tty.lender(), j.pid)
+	lender, _ := tty.lender()
+	tty.lend(lender, j.pid)
+	had := false
 	resume := make(chan struct{}, 1)
 	g := &guard{
 		job: j, ending: t.Ending, left: func() time.Duration { return time.Until(t.Deadline()) }, suspect: t.Suspect, lost: t.Lost,
 		signals: t.Signals, resume: resume, look: t.Changed, say: t.Warn, alarm: alarm, doubt: pipe.end, stops: t.stops,
-		exited: func() { tty.takeBack(j.pid) },
+		exited: func() { had = tty.end(j.pid, j.waitStatus()) },
 		stopped: func(sig syscall.Signal) {
-			if tty.pause(sig, j.pid) {
+			if tty.pause(sig, j.pid, func() { j.signal(freezing) }) {
 				poke(resume)
 			}
 		},
 	}
 	lost := g.run()
-	tty.takeBack(j.pid)
-	return Outcome{Code: j.code(), Signal: j.killer(), Lost: lost, Overdue: g.overdue}, nil
+	had = tty.end(j.pid, j.waitStatus()) || had
+	by := syscall.Signal(j.killer())
+	return Outcome{Code: j.code(), Signal: int(by), Lost: lost, Overdue: g.overdue, Key: had && isKey(by) && g.sent != by}, nil
 }

@@ -20,7 +20,8 @@ type terminal struct {
 	// pipeline (holdfast run … | less) the other end is in our group and needs the terminal
 	// itself. There the job gets the terminal only when it asks for it, by being stopped.
 	wholly bool
-	lent   bool // the job may have had it
+	lent   bool          // the job may have had it
+	modes  *unix.Termios // before the job had it; nil if they are not known
 }
 
 // openTerminal returns nil if there is no controlling terminal (cron, a service).
@@ -30,12 +31,16 @@ func openTerminal() *terminal {
 	if err != nil {
 		return nil
 	}
-	return &terminal{
+	t := &terminal{
 		fd:     fd,
 		own:    unix.Getpgrp(),
 		wholly: isTerminal(os.Stdin) && isTerminal(os.Stdout),
 	}
+	t.saveModes()
+	return t
 }
+
+func (t *terminal) saveModes() { t.modes, _ = unix.IoctlGetTermios(t.fd, getTermios) }
 
 func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
@@ -52,13 +57,16 @@ func (t *terminal) foreground() int {
 
 func (t *terminal) isOurs() bool { return t.foreground() == t.own }
 
-// lender returns the process group that has the terminal and gives it to a job at once. It
-// returns 0 if the job has to ask for the terminal.
-func (t *terminal) lender() int {
-	if t == nil || !t.wholly {
-		return 0
+// lender returns the process group that gives the terminal to a job at once, 0 if the job has to ask for it, or -1 if
+// the job never gets it. asks reports whether a job that asks now gets it.
+func (t *terminal) lender() (group int, asks bool) {
+	if t == nil {
+		return -1, false
 	}
-	return t.own
+	if t.wholly {
+		group = t.own
+	}
+	return group, t.isOurs()
 }
 
 // lend gives the terminal to a started job, if the lender still has it. From then on this
@@ -69,7 +77,7 @@ func (t *terminal) lend(lender, job int) {
 		return
 	}
 	signal.Ignore(syscall.SIGTTOU)
-	if lender != 0 && t.foreground() == lender {
+	if lender > 0 && t.foreground() == lender {
 		t.give(job)
 	}
 }
@@ -83,7 +91,10 @@ func (t *terminal) isLent() {
 }
 
 func (t *terminal) give(pgrp int) {
-	t.lent = t.lent || pgrp != t.own
+	if !t.lent && pgrp != t.own {
+		t.lent = true
+		t.saveModes()
+	}
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp) // fails if the job has just ended
 }
 
@@ -102,6 +113,17 @@ func (t *terminal) takeBack(job int) bool {
 	return true
 }
 
+// end takes the terminal back from a job whose command has ended with status, and reports whether the job had it. A
+// command that was killed may have left it without echo, as a prompt for a password does, so end restores its modes. (A
+// command that exits, such as stty, means to leave them.)
+func (t *terminal) end(job int, status syscall.WaitStatus) (had bool) {
+	had = t.takeBack(job)
+	if had && status.Signaled() && t.modes != nil {
+		_ = unix.IoctlSetTermios(t.fd, setTermios, t.modes)
+	}
+	return had
+}
+
 func (t *terminal) close() {
 	if t != nil {
 		_ = unix.Close(t.fd)
@@ -117,9 +139,9 @@ const suspendSettle = 200 * time.Millisecond
 // terminal there are two reasons for a stop. If the job wants the terminal, it gets it. If the
 // user has pressed ctrl-Z, this process stops as well, so that the shell shows its prompt,
 // until the shell continues it. While it is stopped the session is not proven and the lock may
-// be lost, so pause first stops the whole group for certain. Without a terminal the stop is
+// be lost, so pause first stops the whole job's group for certain, by stop. Without a terminal the stop is
 // deliberate: a CONT to this process is forwarded.
-func (t *terminal) pause(sig syscall.Signal, job int) bool {
+func (t *terminal) pause(sig syscall.Signal, job int, stop func()) bool {
 	if t == nil {
 		return false
 	}
@@ -128,17 +150,14 @@ func (t *terminal) pause(sig syscall.Signal, job int) bool {
 		t.give(job)
 		return true
 	}
-	_ = syscall.Kill(-job, syscall.SIGSTOP)
+	stop()
 	had := t.takeBack(job)
 
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
-	// The signal goes to our whole group: a script that runs us, the other end of a pipe. TTIN
-	// stops as TSTP does. But TSTP has a handler here (ctrl-Z in a pipeline comes to us, and
-	// the job must be stopped first), and os/signal cannot remove one: Reset leaves a handler
-	// that does nothing.
-	_ = syscall.Kill(0, syscall.SIGTTIN)
+	// The signal goes to our whole group: a script that runs us, the other end of a pipe.
+	stopGroup(sig)
 	select {
 	case <-continued:
 	case <-time.After(suspendSettle):

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,15 +35,17 @@ type watchdog struct {
 	signals chan os.Signal
 	resume  chan struct{}
 	look    chan struct{}
-	lost    chan struct{} // closed when the job must be killed at once, or must not start
-	gone    chan struct{} // closed when the supervisor is gone
-	alarm   *alarm        // the guard's
+	keys    chan os.Signal // of the terminal
+	settled chan struct{}  // see settleKeys
+	lost    chan struct{}  // closed when the job must be killed at once, or must not start
+	gone    chan struct{}  // closed when the supervisor is gone
+	alarm   *alarm         // the guard's
 }
 
 func newWatchdog(spare func(pid int) bool) (*watchdog, error) {
 	w := &watchdog{
 		spare: spare, orders: make(chan order, 1), signals: make(chan os.Signal, 64), resume: make(chan struct{}, 1),
-		look: make(chan struct{}, 1), lost: make(chan struct{}), gone: make(chan struct{}),
+		look: make(chan struct{}, 1), keys: make(chan os.Signal, 4), settled: make(chan struct{}, 1), lost: make(chan struct{}), gone: make(chan struct{}),
 	}
 	var files []*os.File
 	for _, arg := range os.Args[1:] {
@@ -61,6 +65,7 @@ func newWatchdog(spare func(pid int) bool) (*watchdog, error) {
 	// Signals to all processes of a service (systemd's KillMode=control-group) reach us as
 	// well. We ignore them; the supervisor forwards those for the job.
 	Notify(make(chan os.Signal, 1), StopSignals...)
+	Notify(w.keys, syscall.SIGINT, syscall.SIGQUIT, settling)
 	_ = os.WriteFile("/proc/self/comm", []byte(watchdogComm), 0) // in place of "exe"
 	w.link = &link{files[0]}
 	var err error
@@ -120,6 +125,53 @@ func (w *watchdog) listen() {
 	}
 }
 
+// surviveAll keeps the signals that a job's process group gets from ending or stopping this process. The command does not
+// inherit that. Signals that are ignored stay ignored. If the job can ask for the terminal, those by which it asks do not:
+// ignoring them makes sense for a command in the caller's process group only.
+func surviveAll(asks bool) {
+	c := make(chan os.Signal, 1)
+	for sig := syscall.Signal(1); sig <= maxSignal; sig++ {
+		switch {
+		case sig == unix.SIGCHLD, sig == unix.SIGURG, sig == unix.SIGCONT, signal.Ignored(sig):
+		case stopsIgnored[sig] && !(asks && sig != unix.SIGTSTP):
+		default:
+			signal.Notify(c, sig)
+		}
+	}
+}
+
+// relayKeys tells the supervisor of the keys that the job gets while it has the terminal, so that the supervisor's process
+// group gets them, too. There, a script waits for the supervisor.
+func (w *watchdog) relayKeys(tty *terminal, job int) {
+	for key := range w.keys {
+		switch {
+		case key == settling:
+			poke(w.settled)
+		case tty.foreground() == job:
+			_ = w.link.send(verbKey, int64(key.(syscall.Signal)), "")
+		}
+	}
+}
+
+// settling is a signal that this process sends to itself: when it has come, all keys before it have come.
+const settling = syscall.SIGWINCH
+
+// settleKeys waits until the keys that have ended the job are relayed, for patience at most.
+func (w *watchdog) settleKeys(j *job, patience time.Duration) {
+	if !j.joined {
+		return
+	}
+	select {
+	case <-w.settled:
+	default:
+	}
+	_ = unix.Kill(os.Getpid(), settling)
+	select {
+	case <-w.settled:
+	case <-time.After(patience):
+	}
+}
+
 // run starts the command and guards it until none of its processes is left.
 func (w *watchdog) run(o order) {
 	cg, _ := makeCgroup() // nil: the job runs without one
@@ -145,7 +197,17 @@ func (w *watchdog) run(o order) {
 		_ = w.link.send(verbFailed, int64(errno), "")
 		return
 	}
-	j, err := startJob(o.command, pipe, newFamily(w.spare), cg, func(pid int) { tty.lend(o.lender, pid) })
+	relays := tty != nil && o.lender >= 0
+	if relays {
+		surviveAll(o.asks)
+	}
+	j, err := startJob(o.command, pipe, newFamily(w.spare), cg, func(j *job) {
+		if relays {
+			j.join()
+			go w.relayKeys(tty, j.pid)
+		}
+		tty.lend(o.lender, j.pid)
+	})
 	pipe.started()
 	if err != nil {
 		j.cgroup.remove(removePatience)
@@ -161,10 +223,13 @@ func (w *watchdog) run(o order) {
 	g := &guard{
 		job: j, ending: o.ending, left: w.shared.left, suspect: w.shared.isSuspect, lost: w.lost, signals: w.signals, resume: w.resume, look: w.look, alarm: w.alarm,
 		stopped: func(sig syscall.Signal) { _ = w.link.send(verbStopped, int64(sig), "") },
-		exited:  func() { _ = w.link.send(verbExited, int64(j.status), "") },
-		doubt:   pipe.end,
-		stops:   func() { _ = w.link.send(verbStops, 0, "") },
-		say:     func(format string, args ...any) { _ = w.link.send(verbSay, 0, fmt.Sprintf(format, args...)) },
+		exited: func() {
+			w.settleKeys(j, inboxPatience) // the guard has other work
+			_ = w.link.send(verbExited, int64(j.status), "")
+		},
+		doubt: pipe.end,
+		stops: func() { _ = w.link.send(verbStops, 0, "") },
+		say:   func(format string, args ...any) { _ = w.link.send(verbSay, 0, fmt.Sprintf(format, args...)) },
 	}
 	v := verbGone
 	switch lost := g.run(); {
@@ -173,5 +238,6 @@ func (w *watchdog) run(o order) {
 	case g.overdue:
 		v = verbOverdue
 	}
+	w.settleKeys(j, KillMargin)
 	_ = w.link.send(v, int64(j.status), "")
 }
