@@ -281,7 +281,7 @@ func (c *conn) handle(frame []byte) error {
 		return err
 	}
 	if h.Err == zkproto.CodeSessionClosedRequireSASL {
-		return c.authRequired(&h)
+		return &loginDemand{h.Xid, c.s.client.cfg.Auth}
 	}
 	switch h.Xid {
 	case zkproto.XidNotification:
@@ -321,6 +321,7 @@ func (c *conn) pong() error {
 		return errors.New("answer to a ping that was not sent")
 	}
 	c.heard = c.filled
+	c.s.served = c.filled
 	c.s.prove(c.pinged)
 	c.pinged = time.Time{}
 	if c.drained() {
@@ -353,6 +354,7 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 	}
 	c.pending.pop()
 	c.heard = c.filled
+	s.served = c.filled
 	s.prove(req.sent)
 	if isCommit(req.op) && h.Err == zkproto.CodeOK && s.mode() != modeAlone {
 		s.proof.committed(req.sent, now())

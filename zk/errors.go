@@ -33,7 +33,7 @@ const (
 	ErrReconfigInProgress = zkproto.CodeReconfigInProgress
 	// ErrNewConfigNoQuorum: too few of the new members are connected to the leader.
 	ErrNewConfigNoQuorum = zkproto.CodeNewConfigNoQuorum
-	// ErrAuthFailed: a server refused the client's Auth, or requires an identity that the
+	// ErrAuthFailed: every server refuses the client's Auth, or requires an identity that the
 	// client does not have. The client creates no further session.
 	ErrAuthFailed = zkproto.CodeAuthFailed
 	// ErrNotTried marks the results of a failed Multi after the failed operation.

@@ -28,6 +28,7 @@ type Session struct {
 	over     error         // why the session is over; nil while it lives
 	timeout  time.Duration // the smallest that any server has answered
 	proven   time.Time     // send time of the latest answered request
+	served   time.Time     // when a server last answered a request; zero: never
 	lastZxid int64         // of ordinary replies
 	queue    []*request    // not sent yet; outlives a connection
 	xid      int32         // of the latest request, see nextXid
@@ -152,6 +153,10 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	s.heartbeat(c)
 	c.nc.Close()
 	wg.Wait()
+	demand, _ := errors.AsType[*loginDemand](c.cause)
+	if demand != nil {
+		c.demanded(demand)
+	}
 	if planned = c.cause == errReattach; planned {
 		s.client.cfg.Trace.reattaching(s.id)
 	} else {
@@ -171,11 +176,14 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	// The cause is text only (%v, not %w): errors.Is must not take one request's bad answer for
 	// another's.
 	err := fmt.Errorf("%w: %v", ErrConnectionLoss, c.cause)
-	if c.cause == ErrClosed {
+	switch {
+	case c.cause == ErrClosed:
 		err = ErrClosed
+	case demand != nil && s.ctx.Err() != nil:
+		err = context.Cause(s.ctx)
 	}
 	for _, r := range lost {
-		r.complete(r.fail(err, true))
+		r.complete(r.fail(err, demand == nil || r.xid != demand.xid))
 	}
 	return planned
 }

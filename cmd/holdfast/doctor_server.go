@@ -239,7 +239,7 @@ func (d *doctor) open(ctx context.Context, e *examined, cfg zk.Config, about ...
 		switch {
 		case errors.Is(err, zk.ErrAuthFailed):
 			e.answered = true
-			e.problem("server", "check --auth and --password-file", "%s: the login was refused", e.name)
+			e.problem("server", "check --auth and --password-file; for sasl-digest, ZooKeeper after 3.9.5 needs zookeeper.fips-mode=false", "%s: the login was refused", e.name)
 		case certificateFault(err) != "":
 			e.answered = true
 			e.problem("server", certificateFault(err), "%s: %s", e.name, cut(err.Error(), 200))
@@ -289,7 +289,7 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 	fail := func(what string, err error) {
 		switch {
 		case errors.Is(err, zk.ErrAuthFailed):
-			e.problem("server", "log in with --auth sasl-digest:USER --password-file FILE", "%s: the server demands a login", e.name)
+			e.problem("server", loginHint, "%s: the server demands a login", e.name)
 			e.refused = true
 		case errors.Is(err, zk.ErrNoAuth):
 			e.problem("server", "log in with --auth, or let somebody with permission change the ACL", "%s: no permission to %s", e.name, what)
