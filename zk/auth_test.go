@@ -230,7 +230,7 @@ func TestRefusedAuthFailsDialAtOnce(t *testing.T) {
 
 // go-zookeeper PR #163: a refusal while auth was sent again completed requests twice
 // and blocked the client for ever. The session goes on until its deadline, since a server may accept it by then.
-func TestRefusedAuthAfterAReconnectEndsTheClientAndFailsWhatWaits(t *testing.T) {
+func TestRefusedAuthAfterAReconnectEndsTheSessionAndFailsWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queued := make(chan struct{})
 		refuse := func(p *peer) {

@@ -41,6 +41,8 @@ type conn struct {
 	covered map[string]WatchMode // see orderWatches
 	mode    ensembleMode         // as the server answered
 	asked   bool                 // the server was asked for its mode, see askMode
+	began   time.Time
+	careful int // requests that are sent one by one, see unknown.go
 	wrote   time.Time
 	heard   time.Time // as time.Now gives it
 }
@@ -49,7 +51,7 @@ func newConn(s *Session, nc net.Conn) *conn {
 	t := now()
 	return &conn{
 		s: s, nc: nc, wake: make(chan struct{}, 1), heart: make(chan struct{}, 1), broken: make(chan struct{}),
-		covered: make(map[string]WatchMode), wrote: t, heard: time.Now(),
+		covered: make(map[string]WatchMode), began: time.Now(), wrote: t, heard: time.Now(),
 	}
 }
 
@@ -209,8 +211,13 @@ func (c *conn) take(buf []byte) []byte {
 		buf = zkproto.EndFrame(h.Append(zkproto.BeginFrame(buf)), 0)
 		c.pingDue, c.pinged = false, t
 	}
-	batch := c.orderWatches(c.s.queue)
-	c.s.queue = c.spare
+	var batch []*request
+	switch {
+	case c.careful == 0:
+		batch, c.s.queue, c.spare = c.orderWatches(c.s.queue), c.spare, nil
+	case len(c.s.queue) > 0 && c.pending.first() == nil:
+		batch, c.s.queue = c.orderWatches(c.s.queue[:1:1]), c.s.queue[1:]
+	}
 	for _, r := range batch {
 		if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
 			r.setXid(zkproto.XidSetWatches)
@@ -224,8 +231,7 @@ func (c *conn) take(buf []byte) []byte {
 	if len(buf) > 0 {
 		c.wrote = t
 	}
-	c.spare = nil
-	if cap(batch) <= 4096 { // keep the room for a later queue
+	if c.careful == 0 && cap(batch) <= 4096 { // keep the room for a later queue
 		clear(batch)
 		c.spare = batch[:0]
 	}
@@ -355,6 +361,7 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 	c.pending.pop()
 	c.heard = c.filled
 	s.served = c.filled
+	c.answers(req)
 	s.prove(req.sent)
 	if isCommit(req.op) && h.Err == zkproto.CodeOK && s.mode() != modeAlone {
 		s.proof.committed(req.sent, now())
@@ -387,6 +394,11 @@ func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) 
 		outcome, broken = req.fail(ErrConnectionLoss, false), h.Err
 	case h.Err != zkproto.CodeOK:
 		outcome = req.fail(h.Err, false)
+		if h.Err == zkproto.CodeUnimplemented {
+			c.s.mu.Lock()
+			c.s.lacks(req.op)
+			c.s.mu.Unlock()
+		}
 		if req.op == zkproto.OpSetWatches || req.op == zkproto.OpSetWatches2 {
 			broken = fmt.Errorf("watches not restored: %w", h.Err)
 		}

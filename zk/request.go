@@ -26,12 +26,14 @@ type request struct {
 	reply decoder // where the reply's body goes; nil if there is none
 	watch *Watch  // armed if the reply says that the server armed it
 
-	persistent *PersistentWatch     // likewise
-	rearm      bool                 // a removal behind it may have hit watch. Guarded by Session.mu
-	upkeep     bool                 // it keeps this connection's server informed about our watches
-	asksMode   bool                 // see askMode; each connection sends its own
-	covers     map[string]WatchMode // nodes whose persistent watches this arms
-	uncovers   string               // node whose watches this removes
+	persistent *PersistentWatch // likewise
+	rearm      bool             // a removal behind it may have hit watch. Guarded by Session.mu
+	upkeep     bool             // it keeps this connection's server informed about our watches
+	asksMode   bool             // see askMode; each connection sends its own
+
+	probesOthers bool                 // see probeOthers; likewise
+	covers       map[string]WatchMode // nodes whose persistent watches this arms
+	uncovers     string               // node whose watches this removes
 
 	sent time.Time // just before it was written; zero if it never was. Guarded by Session.mu
 

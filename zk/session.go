@@ -24,15 +24,20 @@ type Session struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	mu       sync.Mutex    // guards the fields below, and those of conn and request that say so
-	over     error         // why the session is over; nil while it lives
-	timeout  time.Duration // the smallest that any server has answered
-	proven   time.Time     // send time of the latest answered request
-	served   time.Time     // when a server last answered a request; zero: never
-	lastZxid int64         // of ordinary replies
-	queue    []*request    // not sent yet; outlives a connection
-	xid      int32         // of the latest request, see nextXid
-	watches  watchTable
+	mu      sync.Mutex    // guards the fields below, and those of conn and request that say so
+	over    error         // why the session is over; nil while it lives
+	timeout time.Duration // the smallest that any server has answered
+	proven  time.Time     // send time of the latest answered request
+	served  time.Time     // when a server last answered a request; zero: never
+
+	// See unknown.go:
+	breaks       int // connections in a row that broke while requests had no answer
+	suspect      suspect
+	keepsWatches bool       // the server cannot remove watches, so their events come and concern nobody
+	lastZxid     int64      // of ordinary replies
+	queue        []*request // not sent yet; outlives a connection
+	xid          int32      // of the latest request, see nextXid
+	watches      watchTable
 	// Watches are registered relative to watchZxid. It does not advance while some watches are
 	// not at the server: if the connection broke then, the events that they missed would be
 	// lost.
@@ -137,8 +142,8 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	// The watches go first, so that no read of a caller can overtake the events that the server
 	// owes us. (go-zookeeper sends them from a goroutine of their own.) Upkeep that the
 	// previous connection did not send is out of date.
-	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.upkeep || r.asksMode })
-	s.queue, s.registering = nil, 0
+	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.upkeep || r.asksMode || r.probesOthers })
+	s.queue, s.registering = c.beCareful(), 0
 	for _, r := range s.watches.registrations(s.watchZxid, "") {
 		s.queueUpkeep(r)
 	}
@@ -172,6 +177,11 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	for _, r := range lost {
 		s.forgetArming(r)
 	}
+	var hopeless []*request
+	var why error
+	if !planned && c.cause != ErrClosed && demand == nil {
+		hopeless, why = c.broke(lost)
+	}
 	s.mu.Unlock()
 	// The cause is text only (%v, not %w): errors.Is must not take one request's bad answer for
 	// another's.
@@ -182,7 +192,13 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	case demand != nil && s.ctx.Err() != nil:
 		err = context.Cause(s.ctx)
 	}
+	for _, r := range hopeless {
+		r.complete(r.fail(why, slices.Contains(lost, r)))
+	}
 	for _, r := range lost {
+		if slices.Contains(hopeless, r) {
+			continue
+		}
 		r.complete(r.fail(err, demand == nil || r.xid != demand.xid))
 	}
 	return planned

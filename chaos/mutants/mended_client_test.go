@@ -1,0 +1,32 @@
+package mutants
+
+// ofMendedClient are those of waits without a bound, and of servers that lack something.
+func ofMendedClient() []mutant {
+	return []mutant{
+		{
+			number: 940, bug: "two refusals of a login end the client, though another member accepts", where: "–",
+			edits: []edit{{"zk/auth.go", "refusalsOfOne*c.rotation.addresses()", "refusalsOfOne"}},
+			pkg:   "zk", tests: []string{"TestOneMemberThatAcceptsTheLoginIsEnough"},
+		},
+		{
+			number: 941, bug: "a refused login ends the session of a holder before its deadline", where: "–",
+			edits: []edit{{"zk/client.go", "c.refusedByAll(1) && req.SessionID == 0 {", "c.refusedByAll(1) {"}},
+			pkg:   "zk", tests: []string{"TestRefusedLoginLeavesAHolderItsTime"},
+		},
+		{
+			number: 942, bug: "a request that breaks every connection is sent for ever", where: "–",
+			edits: []edit{{"zk/unknown.go", "\t\ts.lacks(d.op)\n\t\treturn lost[:1], fmt", "\t\tif d.times < 1000 {\n\t\t\treturn nil, nil\n\t\t}\n\t\treturn lost[:1], fmt"}},
+			pkg:   "zk", tests: []string{"TestARequestThatTheServersDoNotKnowEnds"},
+		},
+		{
+			number: 943, bug: "a persistent watch is blind on a server that does not know it", where: "–",
+			edits: []edit{{"zk/unknown.go", "\t\ts.watches.persistent.end(ErrUnimplemented)\n", ""}},
+			pkg:   "zk", tests: []string{"TestPersistentWatchEndsWhereTheServerHasNone"},
+		},
+		{
+			number: 944, bug: "a server without containers makes every Lock fail", where: "–",
+			edits: []edit{{"internal/queue/join.go", "case mode == zk.Container && (", "case mode == zk.Persistent && ("}},
+			tests: []string{"TestLocksOnAServerWithoutContainers"},
+		},
+	}
+}
