@@ -68,55 +68,96 @@ func TestLocksOnAServerWithoutContainers(t *testing.T) {
 	}
 }
 
-// A request that ends every connection makes Lock, TryLock and Unlock fail with an error that names it, while the server
-// answers others. They do not try for ever.
+// A request that ends every connection makes a call fail with an error that names it, while the server answers others. The
+// call does not try for ever.
 func TestARequestThatAlwaysFailsIsNamed(t *testing.T) {
+	run := func(context.Context) ([]byte, error) { return nil, nil }
+	type setup struct {
+		ctx     context.Context
+		c       *zk.Client
+		m       *holdfast.Mutex
+		breakIt func()
+	}
 	for _, tt := range []struct {
+		what string
 		op   zkproto.Op
 		says string
-		act  func(ctx context.Context, m *holdfast.Mutex, srv *zktest.Server, breakIt func()) error
+		act  func(s setup) error
 	}{
-		{zkproto.OpCreate2, "create /", func(ctx context.Context, m *holdfast.Mutex, _ *zktest.Server, breakIt func()) error {
-			breakIt()
-			_, err := m.Lock(ctx)
-			return err
+		{"lock", zkproto.OpCreate2, "create /", func(s setup) error { s.breakIt(); return locked(s.m.Lock(s.ctx)) }},
+		{"try lock", zkproto.OpCreate2, "create /", func(s setup) error { s.breakIt(); return locked(s.m.TryLock(s.ctx)) }},
+		{"try lock", zkproto.OpGetChildren2, "children /", func(s setup) error { s.breakIt(); return locked(s.m.TryLock(s.ctx)) }},
+		{"unlock", zkproto.OpDelete, "delete /", func(s setup) error {
+			h, err := s.m.Lock(s.ctx)
+			s.breakIt()
+			return errors.Join(err, h.Unlock())
 		}},
-		{zkproto.OpCreate2, "create /", func(ctx context.Context, m *holdfast.Mutex, _ *zktest.Server, breakIt func()) error {
-			breakIt()
-			_, err := m.TryLock(ctx)
-			return err
+		{"wait", zkproto.OpGetData, "get /", func(s setup) error {
+			h, err := s.m.Lock(s.ctx)
+			s.breakIt()
+			return errors.Join(err, locked(s.m.Lock(s.ctx)), h.Unlock())
 		}},
-		{zkproto.OpGetChildren2, "children", func(ctx context.Context, m *holdfast.Mutex, _ *zktest.Server, breakIt func()) error {
-			breakIt()
-			_, err := m.TryLock(ctx)
-			return err
-		}},
-		{zkproto.OpDelete, "delete /", func(ctx context.Context, m *holdfast.Mutex, _ *zktest.Server, breakIt func()) error {
-			h, err := m.Lock(ctx)
-			if err != nil {
-				return err
+		{"commit", zkproto.OpMulti, "multi", func(s setup) error {
+			h, err := s.m.Lock(s.ctx)
+			s.breakIt()
+			for range 100 {
+				if _, err = h.Commit(s.ctx, zk.CheckOp(lockPath, zk.AnyVersion)); !errors.Is(err, zk.ErrConnectionLoss) {
+					break
+				}
 			}
-			breakIt()
-			return h.Unlock()
+			return errors.Join(err, h.Unlock())
+		}},
+		{"semaphore", zkproto.OpMulti, "multi", func(s setup) error {
+			s.breakIt()
+			return locked(holdfast.NewSemaphore(s.c, "/sem", 2).TryAcquire(s.ctx))
+		}},
+		{"semaphore's limit", zkproto.OpSetData, "set /", func(s setup) error {
+			s.breakIt()
+			return holdfast.NewSemaphore(s.c, lockPath, 2).SetLimit(s.ctx, 3)
+		}},
+		{"slots", zkproto.OpMulti, "multi", func(s setup) error {
+			s.breakIt()
+			return locked(holdfast.NewSlots(s.c, "/slots", 2).Acquire(s.ctx))
+		}},
+		{"node", zkproto.OpCreate2, "create /", func(s setup) error {
+			s.breakIt()
+			return locked(holdfast.NewNodeLock(s.c, "/node").TryLock(s.ctx))
+		}},
+		{"detached", zkproto.OpMulti, "multi", func(s setup) error {
+			s.breakIt()
+			_, err := holdfast.NewDetached(s.c, "/detached", time.Hour).TryLock(s.ctx)
+			return err
+		}},
+		{"once", zkproto.OpMulti, "multi", func(s setup) error {
+			s.breakIt()
+			_, err := holdfast.NewOnce(s.c, "/once").Do(s.ctx, "key", run)
+			return err
+		}},
+		{"forget", zkproto.OpMulti, "multi", func(s setup) error {
+			_, err := holdfast.NewOnce(s.c, "/once").Do(s.ctx, "key", run)
+			s.breakIt()
+			return errors.Join(err, holdfast.NewOnce(s.c, "/once").Forget(s.ctx, "key"))
+		}},
+		{"list", zkproto.OpSync, "sync /", func(s setup) error {
+			s.breakIt()
+			_, err := holdfast.List(s.ctx, s.c, lockPath)
+			return err
 		}},
 	} {
-		t.Run(tt.op.String(), func(t *testing.T) {
+		t.Run(tt.what+"/"+tt.op.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := client(t, srv)
 				unlock(t, lock(t, holdfast.NewMutex(c, lockPath)))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				began := time.Now()
-				err := tt.act(ctx, holdfast.NewMutex(c, lockPath), srv, func() {
+				err := tt.act(setup{ctx, c, holdfast.NewMutex(c, lockPath), func() {
 					srv.Intercept(tt.op, func(string) zktest.Action { return zktest.DropRequest })
-				})
-				if err == nil || !errors.Is(err, zk.ErrUnimplemented) || !strings.Contains(err.Error(), tt.says) {
-					t.Errorf("got error %v after %v; want one that names the request %q", err, time.Since(began), tt.says)
-				}
-				if took := time.Since(began); took > time.Minute {
-					t.Errorf("took %v", took)
-				}
+				}})
 				srv.Intercept(tt.op, nil)
+				if took := time.Since(began); err == nil || took > 2*time.Minute || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("got error %v after %v; want one that names the request %q", err, took, tt.says)
+				}
 			})
 		})
 	}

@@ -33,6 +33,7 @@ type Session struct {
 	// See unknown.go:
 	breaks       int // connections in a row that broke while requests had no answer
 	suspect      suspect
+	modeHidden   bool       // the server never answers askMode
 	keepsWatches bool       // the server cannot remove watches, so their events come and concern nobody
 	lastZxid     int64      // of ordinary replies
 	queue        []*request // not sent yet; outlives a connection

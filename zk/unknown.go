@@ -67,7 +67,8 @@ func (c *conn) broke(lost []*request) (hopeless []*request, why error) {
 	case d.times < breaksFor(d.op):
 		return nil, nil
 	case !r.probesOthers:
-		s.lacks(d.op)
+		s.lacks(r.op)
+		s.modeHidden = s.modeHidden || r.asksMode
 		return lost[:1], fmt.Errorf("%w: %d connections in a row broke at this request, and the server answers others", ErrUnimplemented, s.breaks)
 	case lasted < s.timeout: // an outage, as long as it is short: the servers attach the session, and answer nothing
 		return nil, nil

@@ -15,7 +15,7 @@ func ofMendedClient() []mutant {
 		},
 		{
 			number: 942, bug: "a request that breaks every connection is sent for ever", where: "–",
-			edits: []edit{{"zk/unknown.go", "\t\ts.lacks(d.op)\n\t\treturn lost[:1], fmt", "\t\tif d.times < 1000 {\n\t\t\treturn nil, nil\n\t\t}\n\t\treturn lost[:1], fmt"}},
+			edits: []edit{{"zk/unknown.go", "\t\treturn lost[:1], fmt", "\t\tif d.times < 1000 {\n\t\t\treturn nil, nil\n\t\t}\n\t\treturn lost[:1], fmt"}},
 			pkg:   "zk", tests: []string{"TestARequestThatTheServersDoNotKnowEnds"},
 		},
 		{

@@ -60,6 +60,8 @@ func (p *Place) Detach(data func() ([]byte, error), ttl time.Duration) (doubt bo
 			return false, nil
 		case errors.Is(err, zk.ErrUnimplemented) && ttl > 0:
 			ttl = 0 // the server has no such nodes; nothing was done
+		case errors.Is(err, zk.ErrUnimplemented): // no transactions at all
+			return doubt || zk.MayHaveHappened(err), err
 		case zk.MayHaveHappened(err):
 			doubt = true
 			if lost++; lost >= unknownAfter {
