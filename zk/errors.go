@@ -22,7 +22,9 @@ const (
 	ErrBadArguments            = zkproto.CodeBadArguments
 	// ErrUnimplemented: the server does not have the operation. If it does not know the
 	// operation at all, it has closed the connection, and every other outstanding request
-	// failed with ErrConnectionLoss. The session goes on.
+	// failed with ErrConnectionLoss. The session goes on. Some servers just close the connection, or
+	// do not answer. Then the first requests fail with ErrConnectionLoss, and later ones with
+	// ErrUnimplemented, for which MayHaveHappened is true.
 	ErrUnimplemented = zkproto.CodeUnimplemented
 	// ErrThrottled: the server is overloaded and did not execute the request.
 	ErrThrottled = zkproto.CodeThrottled

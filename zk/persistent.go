@@ -37,7 +37,9 @@ var ErrEventsMissed = errors.New("events were missed, read again")
 // twice.
 //
 // When the session is over, C gets an event with its error (ErrSessionExpired, ErrClosed or
-// ErrAuthFailed). Then, and after Stop, C is closed. A slow reader does not block the client.
+// ErrAuthFailed). If the session moves to a server before 3.6, which cannot restore the watch, the error is
+// ErrUnimplemented, and the session goes on. Then, and after Stop, C is closed. A slow reader does not block
+// the client.
 type PersistentWatch struct {
 	C <-chan Event
 

@@ -163,12 +163,7 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	if demand != nil {
 		c.demanded(demand)
 	}
-	if planned = c.cause == errReattach; planned {
-		s.client.cfg.Trace.reattaching(s.id)
-	} else {
-		s.client.cfg.Trace.disconnected(s.id, c.cause)
-	}
-
+	planned = c.cause == errReattach
 	s.mu.Lock()
 	s.conn = nil
 	if c.mode != modeUnknown {
@@ -184,6 +179,14 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 		hopeless, why = c.broke(lost)
 	}
 	s.mu.Unlock()
+	switch {
+	case planned:
+		s.client.cfg.Trace.reattaching(s.id)
+	case len(lost) > 0:
+		s.client.cfg.Trace.disconnected(s.id, fmt.Errorf("%w, without an answer to %v %s", c.cause, lost[0].op, lost[0].path))
+	default:
+		s.client.cfg.Trace.disconnected(s.id, c.cause)
+	}
 	// The cause is text only (%v, not %w): errors.Is must not take one request's bad answer for
 	// another's.
 	err := fmt.Errorf("%w: %v", ErrConnectionLoss, c.cause)

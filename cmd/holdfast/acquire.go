@@ -332,7 +332,7 @@ func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.Cancel
 	h, err := k.locker(c.client).TryLock(ctx)
 	switch {
 	case errors.Is(err, holdfast.ErrLocked):
-		return nil, k.reservedOr(err, func() error { return k.busy(ctx, c.client) })
+		return nil, k.reservedOr(err, func() error { _, busy := k.busy(ctx, c.client); return busy })
 	case errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, holdfast.ErrUncertain) && c.contact.lost() > 0:
 		return nil, k.lostContact(c)
 	case err != nil:
@@ -357,7 +357,13 @@ func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, 
 	case errors.Is(err, errWaitOver) && c.contact.lost() > 0:
 		return nil, k.lostContact(c)
 	case errors.Is(err, errWaitOver):
-		busy := k.reservedOr(err, func() error { return k.busy(ctx, c.client) })
+		busy := k.reservedOr(err, func() error {
+			known, busy := k.busy(ctx, c.client)
+			if _, ok := errors.AsType[*zk.Error](err); ok && !known {
+				return k.unanswered(c, err)
+			}
+			return busy
+		})
 		if c.contact.lost() > 0 { // it was lost just before the wait ended, so nobody knows who holds the lock
 			return nil, k.lostContact(c)
 		}
@@ -366,6 +372,15 @@ func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, 
 		return nil, k.failed(err)
 	}
 	return h, nil
+}
+
+// unanswered returns the error of a wait that ended during a request, while a server could be reached. So nobody is known
+// to hold the lock. err names the request.
+func (k *taker) unanswered(c *connection, err error) error {
+	if e, ok := errors.AsType[*holdfast.Error](err); ok {
+		err = e.Err
+	}
+	return &fault{exitUnavailable, fmt.Errorf("%s: timed out after %v, and nobody is known to hold it: %v%s", k.name, k.wait, err, c.contact.trouble()), "holdfast doctor examines the server"}
 }
 
 // lostContact returns the error of a wait that lost contact with all servers.

@@ -61,9 +61,10 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 	}
 }
 
-// busy returns the error of a lock that another client holds, with the holder if it can be read. The first node of a
-// queue can be this client's own, since a wait can end while the client reads whether the lock is reserved.
-func (k *taker) busy(ctx context.Context, c *zk.Client) error {
+// busy returns the error of a lock that another client holds, with the holder if it can be read: then known is true. The
+// first node of a queue can be this client's own, since a wait can end while the client reads whether the lock is
+// reserved.
+func (k *taker) busy(ctx context.Context, c *zk.Client) (known bool, _ error) {
 	name, what := k.name, "locked"
 	for _, path := range k.paths() {
 		queue := k.blocking(path, k.look(ctx, c, path))
@@ -74,14 +75,14 @@ func (k *taker) busy(ctx context.Context, c *zk.Client) error {
 			why = "held by " + holder(queue[0], time.Now())
 		}
 		if why != "" {
-			name, what = k.called(path), why
+			name, what, known = k.called(path), why, true
 			break
 		}
 	}
 	if k.bounded {
 		what = fmt.Sprintf("timed out after %v: %s", k.wait, what)
 	}
-	return &fault{exitBusy, fmt.Errorf("%s: %s", name, what), ""}
+	return known, &fault{exitBusy, fmt.Errorf("%s: %s", name, what), ""}
 }
 
 // owns reports whether a place in a queue is of this client's session.
