@@ -28,5 +28,10 @@ func ofMendedClient() []mutant {
 			edits: []edit{{"internal/queue/join.go", "case mode == zk.Container && (", "case mode == zk.Persistent && ("}},
 			tests: []string{"TestLocksOnAServerWithoutContainers"},
 		},
+		{
+			number: 945, bug: "watch tells that a waiter behind a hidden place has acquired a new lock", where: "–",
+			edits: []edit{{"internal/lockwatch/watch.go", "\t\tgot.hidden = got.stat.Cversion - inside[paths[i]]\n", ""}},
+			pkg:   "internal/lockwatch", tests: []string{"TestAWaiterBehindAHiddenPlaceHasNotAcquired"},
+		},
 	}
 }

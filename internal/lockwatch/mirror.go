@@ -62,18 +62,27 @@ func (m *Mirror) Follow(ctx context.Context, c *zk.Client) error {
 	if m.every == 0 {
 		m.every = time.Second
 	}
-	for {
+	for lacking := 0; ; {
 		err := m.follow(ctx, c)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case errors.Is(err, zk.ErrUnimplemented):
-			err = m.pollAll(ctx, c)
+		if !errors.Is(err, zk.ErrUnimplemented) {
+			lacking = 0
+		} else if lacking++; lacking >= watchTries && ctx.Err() == nil {
+			err = m.pollAll(ctx, c, watchAgain)
 		}
-		m.Lost(err)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err == nil { // it is up to date
+			continue
+		}
+		lacks := errors.Is(err, zk.ErrUnimplemented) // another member may have such watches
+		if !lacks || m.Nodes != nil {
+			m.Lost(err)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case lacks:
 		case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss):
 		default:
 			return err
@@ -348,9 +357,10 @@ func (m *Mirror) readAll(ctx context.Context, c *zk.Client) (map[string]*Node, e
 	return next.Nodes, nil
 }
 
-// pollAll reads all nodes again and again.
-func (m *Mirror) pollAll(ctx context.Context, c *zk.Client) error {
-	for {
+// pollAll reads all nodes again and again for some time.
+func (m *Mirror) pollAll(ctx context.Context, c *zk.Client, lasts time.Duration) error {
+	var pace Pace
+	for until := time.Now().Add(lasts); time.Now().Before(until); {
 		began := time.Now()
 		nodes, err := m.readAll(ctx, c)
 		if err != nil {
@@ -363,7 +373,8 @@ func (m *Mirror) pollAll(ctx context.Context, c *zk.Client) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(max(m.every, 9*time.Since(began))): // a tenth of the time at most
+		case <-time.After(pace.Pause(m.every, time.Since(began))):
 		}
 	}
+	return nil
 }

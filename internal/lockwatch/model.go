@@ -53,6 +53,7 @@ type info struct {
 	ours   bool // the data are those of this package's locks
 	note   queue.Note
 	stat   zk.Stat
+	hidden int32 // of a new directory: children that came or went without an event, if it is above zero
 }
 
 // token returns the fencing token, or 0. The data are believed only where a client of this package has a reason to
@@ -146,8 +147,12 @@ func (m *model) created(path string, i info, at time.Time, waited time.Duration,
 	if p.role == other {
 		switch {
 		case i.known && i.stat.EphemeralOwner == 0:
-			m.dirs[path] = &dir{czxid: i.stat.Czxid, children: make(map[string]*place)}
+			d := &dir{czxid: i.stat.Czxid, cversion: max(i.hidden, 0), children: make(map[string]*place)}
+			m.dirs[path] = d
 			m.reclassify(path)
+			if i.hidden > 0 {
+				m.hide(path, d, at)
+			}
 		case i.denied:
 			m.gap(path, at, noPermission)
 		}

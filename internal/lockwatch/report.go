@@ -59,6 +59,12 @@ func (m *model) veil(t tree, at time.Time) {
 	}
 }
 
+// hide notes that a directory has places that no event has reported.
+func (m *model) hide(path string, d *dir, at time.Time) {
+	d.veiled = true
+	m.gap(m.owner(path, nil), at, noPermission)
+}
+
 // veils reports whether a lock may have places that the model does not know.
 func (m *model) veils(l *lock) bool {
 	veiled := func(path string) bool { d := m.dirs[path]; return d != nil && d.veiled }
