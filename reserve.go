@@ -354,7 +354,7 @@ func (t *tenure) reserved(ctx context.Context) (r *Reservation, left time.Durati
 		if err != nil {
 			return nil, 0, err
 		}
-		if len(ops) == 1 || res[0].Err != nil {
+		if len(ops) == 1 || res[0].Err != nil && !errors.Is(res[0].Err, zk.ErrNoAuth) {
 			break
 		}
 		if err := barrier(p); err != nil { // it still shows the node that we have waited for
