@@ -33,5 +33,20 @@ func ofMendedClient() []mutant {
 			edits: []edit{{"internal/lockwatch/watch.go", "\t\tgot.hidden = got.stat.Cversion - inside[paths[i]]\n", ""}},
 			pkg:   "internal/lockwatch", tests: []string{"TestAWaiterBehindAHiddenPlaceHasNotAcquired"},
 		},
+		{
+			number: 946, bug: "a waiter rests on one event for ever", where: "–",
+			edits: []edit{{"internal/queue/await.go", "time.NewTimer(LookAgain()) }", "time.NewTimer(10000 * LookAgain()) }"}},
+			tests: []string{"TestWaitersBehindHiddenNodes"},
+		},
+		{
+			number: 947, bug: "a waiter whose own node was hidden and removed acquires the lock", where: "–",
+			edits: []edit{{"internal/queue/await.go", "\t\tnodes = append(nodes, p.Path())\n", ""}},
+			tests: []string{"TestWaiterWhoseOwnNodeIsHiddenAndRemoved"},
+		},
+		{
+			number: 948, bug: "a holder whose node was hidden and removed is never told", where: "–",
+			edits: []edit{{"tenure.go", "\t\tagain.Reset(queue.LookAgain())\n\t\tfor changed", "\t\tagain.Stop()\n\t\tfor changed"}},
+			tests: []string{"TestHolderOfAHiddenNodeIsTold"},
+		},
 	}
 }

@@ -177,7 +177,7 @@ const (
 func (p *Place) lookAgain(ctx context.Context, watch *zk.Watch) error {
 	same := false
 	nodes := []string{p.node(p.awaited())}
-	if p.watches.own != nil {
+	if p.watches.own != nil || p.lease != nil { // those behind learn it before their turn
 		nodes = append(nodes, p.Path())
 	}
 	res, err := p.lookAt(ctx, nodes...)
@@ -193,6 +193,7 @@ func (p *Place) lookAgain(ctx context.Context, watch *zk.Watch) error {
 		switch own := res[1]; {
 		case errors.Is(own.Err, zk.ErrNoNode), own.Err == nil && own.Stat.Czxid != p.czxid:
 			err = ErrGone
+		case p.watches.own == nil:
 		case own.Err != nil || own.Stat.Mzxid != p.watches.ownStat.Mzxid: // its watch tells nothing any more
 			same = false
 			p.watches.own.Stop()
