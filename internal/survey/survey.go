@@ -20,7 +20,8 @@ type Survey struct {
 	// Strange are ephemeral nodes with a number in their names that are in no known layout. Their owners may
 	// hold or wait for a lock.
 	Strange []string
-	// Denied are nodes that we may not read. There may be locks below them.
+	// Denied are nodes that we may not read. There may be locks below them. A lock with such a place is left out, since it is
+	// not known who holds it.
 	Denied []string
 }
 
@@ -240,8 +241,16 @@ func (r *reader) locks(ctx context.Context) ([]waitgraph.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
+	denied := make(map[string]bool, len(r.denied))
+	for _, path := range r.denied {
+		denied[path] = true
+	}
+	hidden := func(path string) bool { return denied[path] }
 	var locks []waitgraph.Lock
 	for _, f := range all {
+		if slices.ContainsFunc(f.queue, hidden) || slices.ContainsFunc(f.permits, hidden) {
+			continue
+		}
 		if l := f.complete(nodes); len(l.Queue)+len(l.Permits) > 0 {
 			locks = append(locks, l)
 		}
