@@ -44,6 +44,7 @@ type examined struct {
 	client   *zk.Client // nil without a session
 	probe    string     // path of the probe node, "" without one
 	probed   bool       // the probe node was made; otherwise it may have been
+	leased   bool       // locks can be held there
 }
 
 // examineServers examines all servers at the same time, and then the locks. It reports whether a server
@@ -279,8 +280,12 @@ func (d *doctor) open(ctx context.Context, e *examined, cfg zk.Config, about ...
 		return
 	}
 	d.judgeTimeout(e, session.Timeout(), least)
+	tick := cmp.Or(cfg.TickTime, zk.DefaultTickTime)
 	if e.mode == "leader" || e.mode == "follower" || e.mode == "observer" {
-		e.judgeTick(cmp.Or(cfg.TickTime, zk.DefaultTickTime), least)
+		e.judgeTick(tick, least)
+	}
+	if e.leased {
+		e.judgeOutages(session.Timeout(), tick)
 	}
 }
 
@@ -371,6 +376,7 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 		}
 		e.problem("session", hint, "%s: locks would fail: %s", e.name, cut(err.Error(), 250))
 	case err == nil:
+		e.leased = true
 		lease.Release()
 	}
 }
