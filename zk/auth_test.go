@@ -153,6 +153,21 @@ func TestConnectionLostDuringAuthIsFollowedByAnother(t *testing.T) {
 					t.Error(err)
 				}
 			})
+			synctest.Test(t, func(t *testing.T) { // a new session, for which the refusals of all servers are final
+				cut := func(p *peer) { p.accept(7, 10*time.Second); p.auth() }
+				c := dialAuth(t, []Auth{auth}, cut, cut, cut, func(p *peer) {
+					p.accept(7, 10*time.Second)
+					if auth.scheme == schemeSASL {
+						p.acceptSASL("bob", planted)
+					} else {
+						p.acceptDigest("bob", planted)
+					}
+					p.serve()
+				})
+				if _, _, err := c.Exists(t.Context(), "/a"); err != nil {
+					t.Error(err)
+				}
+			})
 		})
 	}
 }
