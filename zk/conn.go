@@ -299,7 +299,7 @@ func (c *conn) handle(frame []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.deliver(req, &h, r)
+	return c.deliver(req, &h, r, frame)
 }
 
 func (c *conn) notification(r *zkproto.Reader) error {
@@ -384,7 +384,7 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 }
 
 // deliver completes req with the reply in r. An error breaks the connection.
-func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) error {
+func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader, frame []byte) error {
 	var broken error
 	var outcome error
 	switch {
@@ -403,6 +403,10 @@ func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) 
 			broken = fmt.Errorf("watches not restored: %w", h.Err)
 		}
 	case req.reply != nil:
+		if err := c.s.keepsAnswer(req, len(frame)); err != nil {
+			outcome = req.fail(err, false)
+			break
+		}
 		req.reply.Decode(r)
 		if broken = r.Complete(); broken != nil {
 			outcome = req.fail(fmt.Errorf("%w: %w", ErrConnectionLoss, broken), true)
@@ -421,5 +425,8 @@ func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) 
 		c.s.restored(req)
 	}
 	req.complete(outcome)
+	if req.gone.Load() {
+		c.s.takeAnswer(req)
+	}
 	return broken
 }

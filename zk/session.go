@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/zkproto"
@@ -23,6 +24,8 @@ type Session struct {
 	passwd []byte
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+
+	held atomic.Int64 // bytes of long answers that no caller has taken, see held.go
 
 	mu      sync.Mutex    // guards the fields below, and those of conn and request that say so
 	over    error         // why the session is over; nil while it lives
