@@ -95,6 +95,34 @@ func TestListOfVeryManyPlaces(t *testing.T) {
 	}
 }
 
+// Nodes with so much data that the client does not take the answers together are listed in parts.
+func TestListOfNodesWithMuchData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs some hundred megabytes")
+	}
+	srv := zktest.NewServer()
+	defer srv.Close()
+	c := srv.Client()
+	data := []byte(strings.Repeat("x", 1_000_000))
+	for i := range 150 {
+		name := fmt.Sprintf("_c_00000000-0000-0000-0000-%012d-lock-%010d", i, i)
+		if i == 0 {
+			fillQueue(t, c, "/l", data, name)
+		} else if _, _, err := c.Create(t.Context(), "/l/"+name, data, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := holdfast.List(t.Context(), c, "/l")
+	if err != nil || len(entries) != 150 {
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	for i, e := range entries {
+		if e.Held != (i == 0) || !strings.HasSuffix(e.Name, fmt.Sprintf("%010d", i)) || len(e.Owner) > 5000 {
+			t.Errorf("%d: %s, held %v", i, e.Name, e.Held)
+		}
+	}
+}
+
 // What other programs write into their nodes does not fill the memory of a program that lists.
 func TestListCutsLongTexts(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {

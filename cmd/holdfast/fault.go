@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"holdfast"
+	"holdfast/internal/queue"
 	"holdfast/zk"
 )
 
@@ -112,6 +113,8 @@ func explain(err error) *fault {
 		return &fault{exitDenied, err, loginHint}
 	case errors.Is(err, fs.ErrPermission): // also zk.ErrNoAuth
 		return &fault{exitDenied, err, ""}
+	case errors.Is(err, queue.ErrTooMuch):
+		return &fault{exitUnavailable, err, "give a prefix that fewer names have; limits are in docs/reference/limits.md"}
 	case errors.Is(err, zk.ErrInvalidPath):
 		return &fault{exitUsage, err, ""}
 	}

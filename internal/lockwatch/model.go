@@ -1,6 +1,7 @@
 package lockwatch
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ type model struct {
 
 	dirs  map[string]*dir // nodes that may have children, by path
 	locks map[string]*lock
+
+	loading bool          // only Gaps are reported
+	waiting map[*lock]int // the waiters of locks, while a reading is compared; nil: count them for each event
 }
 
 // A dir is a node that may have children.
@@ -44,6 +48,7 @@ type place struct {
 	admitted bool   // a turn whose permit has been seen
 	awaits   *place // the turn of a permit, until it is gone; then the permit is granted
 	unread   bool   // of role other: it was gone before it was read
+	gone     bool   // a reading does not have it any more
 }
 
 // info is what a read of a node tells.
@@ -70,6 +75,19 @@ type lock struct {
 	path    string
 	queue   []*place // in order; of a semaphore, its turns
 	permits []*place
+}
+
+// places are those of the queue and the permits.
+func (l *lock) places() iter.Seq[*place] {
+	return func(yield func(*place) bool) {
+		for _, some := range [][]*place{l.queue, l.permits} {
+			for _, p := range some {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func newModel(g *names.Grammar, prefix string, emit func(Event)) *model {
@@ -409,6 +427,9 @@ func (m *model) settle(l *lock, at time.Time) {
 		if !waits && !p.held {
 			took := p.lasted(at)
 			p.held, p.since = true, at
+			if n, ok := m.waiting[l]; ok {
+				m.waiting[l] = n - 1
+			}
 			m.report(Acquired, p, at, took)
 		}
 		if first == nil {

@@ -10,22 +10,29 @@ import (
 // report emits an event. A tenure can have several nodes (permits, or the two sides of a lock): then it is
 // acquired with the first and released with the last.
 func (m *model) report(t Type, p *place, at time.Time, took time.Duration) {
-	if m.veils(p.lock) {
+	if m.loading || m.veils(p.lock) {
 		return
 	}
 	if t == Acquired || t == Released {
-		for _, q := range slices.Concat(p.lock.queue, p.lock.permits) {
+		for q := range p.lock.places() {
 			if q != p && q.held && q.info.known && p.info.known && q.token() == p.token() && q.info.stat.EphemeralOwner == p.info.stat.EphemeralOwner {
 				return
 			}
 		}
 	}
 	e := Event{Type: t, At: at, Lock: p.lock.path, Node: p.path, Shared: p.name.Shared && p.role == inQueue, Took: took}
-	for _, q := range p.lock.queue {
-		if q.waits() {
-			e.Waiters++
+	n, ok := m.waiting[p.lock]
+	if !ok {
+		for _, q := range p.lock.queue {
+			if q.waits() {
+				n++
+			}
+		}
+		if m.waiting != nil {
+			m.waiting[p.lock] = n
 		}
 	}
+	e.Waiters = n
 	if p.info.known {
 		n := p.info.note
 		e.Known, e.Owner, e.Reason = true, n.Owner, n.Reason
