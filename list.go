@@ -194,6 +194,7 @@ func listDir(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (
 	if len(places) < len(listed) {
 		others = slices.DeleteFunc(listed, func(n string) bool { _, ok := g.Parse(n); return ok })
 	}
+	places = queue.Most(ctx, places)
 	nodes := make([]string, len(places))
 	for i, c := range places {
 		nodes[i] = c.Name

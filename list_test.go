@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"holdfast"
 	"holdfast/zk"
@@ -64,35 +63,6 @@ func TestListSaysWhoHolds(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A directory with very many places takes List a time that grows with their number, and not with its square. Nodes of another
-// program can all have one number.
-func TestListOfVeryManyPlaces(t *testing.T) {
-	srv := zktest.NewServer()
-	defer srv.Close()
-	c := srv.Client()
-	quickest := func(n int) time.Duration {
-		names := make([]string, n)
-		for i := range names {
-			names[i] = fmt.Sprintf("_c_00000000-0000-0000-0000-%012d-lock-0000000001", i)
-		}
-		path := fmt.Sprintf("/many-%d", n)
-		fillQueue(t, c, path, nil, names...)
-		least := time.Hour
-		for range 3 {
-			began := time.Now()
-			if entries, err := holdfast.List(t.Context(), c, path); err != nil || len(entries) != n {
-				t.Fatal(len(entries), err)
-			}
-			least = min(least, time.Since(began))
-		}
-		return least
-	}
-	few, many := quickest(1_500), quickest(30_000)
-	if many > 100*few { // a square would be 400
-		t.Errorf("20 times as many places take %v instead of %v", many, few)
-	}
 }
 
 // Nodes with so much data that the client does not take the answers together are listed in parts.

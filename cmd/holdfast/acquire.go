@@ -115,6 +115,12 @@ type tenure struct {
 	release func() error
 }
 
+// tryPatience is how many session timeouts an attempt without a wait lasts at most, for example while the server throttles.
+const tryPatience = 3
+
+// errUndecided is the cause of a context that ends such an attempt.
+var errUndecided = errors.New("the server has not decided it in time")
+
 // errWaitOver is the cause of a context that ends a bounded wait.
 var errWaitOver = errors.New("the wait timed out")
 
@@ -329,8 +335,12 @@ func (k *taker) giveUp(h *holdfast.Hold) error {
 
 func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
 	go c.watch(ctx, k.timeout, cancel)
-	h, err := k.locker(c.client).TryLock(ctx)
+	bounded, stop := context.WithTimeoutCause(ctx, tryPatience*k.timeout, errUndecided)
+	defer stop()
+	h, err := k.locker(c.client).TryLock(bounded)
 	switch {
+	case errors.Is(err, errUndecided):
+		return nil, k.unanswered(c, tryPatience*k.timeout, err)
 	case errors.Is(err, holdfast.ErrLocked):
 		return nil, k.reservedOr(err, func() error { _, busy := k.busy(ctx, c.client); return busy })
 	case errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, holdfast.ErrUncertain) && c.contact.lost() > 0:
@@ -360,7 +370,7 @@ func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, 
 		busy := k.reservedOr(err, func() error {
 			known, busy := k.busy(ctx, c.client)
 			if _, ok := errors.AsType[*zk.Error](err); ok && !known {
-				return k.unanswered(c, err)
+				return k.unanswered(c, k.wait, err)
 			}
 			return busy
 		})
@@ -376,11 +386,11 @@ func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, 
 
 // unanswered returns the error of a wait that ended during a request, while a server could be reached. So nobody is known
 // to hold the lock. err names the request.
-func (k *taker) unanswered(c *connection, err error) error {
+func (k *taker) unanswered(c *connection, after time.Duration, err error) error {
 	if e, ok := errors.AsType[*holdfast.Error](err); ok {
 		err = e.Err
 	}
-	return &fault{exitUnavailable, fmt.Errorf("%s: timed out after %v, and nobody is known to hold it: %v%s", k.name, k.wait, err, c.contact.trouble()), "holdfast doctor examines the server"}
+	return &fault{exitUnavailable, fmt.Errorf("%s: timed out after %v, and nobody is known to hold it: %v%s", k.name, after, err, c.contact.trouble()), "holdfast doctor examines the server"}
 }
 
 // lostContact returns the error of a wait that lost contact with all servers.

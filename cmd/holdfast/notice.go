@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/queue"
 	"holdfast/zk"
 )
 
 const (
 	// noticeAfter is how long a wait lasts before holdfast reports it.
 	noticeAfter = time.Second
-	// lookPatience limits a read of the queue for a message.
+	// lookPatience limits a read of the queue for a message, and lookedAt the places that it reads.
 	lookPatience = 2 * time.Second
+	lookedAt     = 1000
 )
 
 // notice reports on stderr, after a second of waiting, the holder and this client's position. It
@@ -108,6 +110,10 @@ func waitingFor(queue []holdfast.Entry, session int64, node bool) string {
 	switch {
 	case node && len(queue) > 0 && queue[0].Session != session:
 		return "held by " + holder(queue[0], time.Now())
+	case position == 0 && len(queue) >= lookedAt && queue[0].Held && queue[0].Session != session && waiters == 0:
+		return "held by " + holder(queue[0], time.Now())
+	case position == 0 && len(queue) >= lookedAt && queue[0].Held && queue[0].Session != session:
+		return fmt.Sprintf("held by %s, with %d or more waiting before this one", holder(queue[0], time.Now()), waiters)
 	case position == 0:
 		return ""
 	case !queue[0].Held: // at a semaphore's turnstile, while a holder releases
@@ -131,7 +137,7 @@ func (k *taker) called(path string) string {
 func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.Entry {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	queue, err := holdfast.List(ctx, c, path, holdfast.WithLayout(k.kind.layout.Layout))
+	queue, err := holdfast.List(queue.WithMost(ctx, lookedAt), c, path, holdfast.WithLayout(k.kind.layout.Layout))
 	if err != nil {
 		return nil
 	}

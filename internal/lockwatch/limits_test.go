@@ -72,35 +72,3 @@ func TestTreesThatAreTooLarge(t *testing.T) {
 		})
 	}
 }
-
-// A long queue takes a reading a time that grows with its length, and not with its square.
-func TestReadingsOfLongQueues(t *testing.T) {
-	quickest := func(n int) time.Duration {
-		full := tree{"/locks": {info: info{known: true}}, "/locks/l": {info: info{known: true}}}
-		full["/locks"].children = []string{"l"}
-		for i := range n {
-			name := fmt.Sprintf("_c_00000000-0000-0000-0000-%012d-lock-%010d", (i*7919)%n, i)
-			full["/locks/l"].children = append(full["/locks/l"].children, name)
-			full["/locks/l/"+name] = &node{info: info{known: true, stat: zk.Stat{EphemeralOwner: 7, Czxid: int64(i + 1)}}}
-		}
-		empty := tree{"/locks": full["/locks"], "/locks/l": {info: info{known: true}}}
-		least := time.Hour
-		for range 3 {
-			m := newModel(grammar(holdfast.LayoutCurator), "/locks/", func(Event) {})
-			began := time.Now()
-			m.load(full, began)
-			m.update(empty, began, make(map[string]string))
-			m.update(full, began, make(map[string]string))
-			if len(m.locks["/locks/l"].queue) != n {
-				t.Fatal("the model does not have the queue")
-			}
-			least = min(least, time.Since(began))
-		}
-		return least
-	}
-	few, many := quickest(1_500), quickest(30_000)
-	if many > 120*few { // a square would be 400
-		t.Errorf("a queue that is 20 times as long takes %v instead of %v", many, few)
-	}
-	t.Logf("%v, and %v for 20 times as many", few, many)
-}

@@ -1,7 +1,6 @@
 package lockwatch
 
 import (
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -22,8 +21,8 @@ type model struct {
 	dirs  map[string]*dir // nodes that may have children, by path
 	locks map[string]*lock
 
-	loading bool          // only Gaps are reported
-	waiting map[*lock]int // the waiters of locks, while a reading is compared; nil: count them for each event
+	loading bool             // only Gaps are reported
+	tallies map[*lock]*tally // while a reading is compared; nil: count for each event
 }
 
 // A dir is a node that may have children.
@@ -75,18 +74,65 @@ type lock struct {
 	path    string
 	queue   []*place // in order; of a semaphore, its turns
 	permits []*place
+	mixed   bool // queue is not in order yet
 }
 
-// places are those of the queue and the permits.
-func (l *lock) places() iter.Seq[*place] {
-	return func(yield func(*place) bool) {
-		for _, some := range [][]*place{l.queue, l.permits} {
-			for _, p := range some {
-				if !yield(p) {
-					return
-				}
+// order puts the queue in order.
+func (l *lock) order() {
+	if l.mixed {
+		slices.SortStableFunc(l.queue, inOrder)
+		l.mixed = false
+	}
+}
+
+// A tally is what events say of all places of a lock.
+type tally struct {
+	waiting int
+	held    map[tenureID]int // the nodes of each tenure
+}
+
+// A tenureID is what several nodes of a holder have in common.
+type tenureID struct{ token, session int64 }
+
+func (p *place) tenure() tenureID { return tenureID{p.token(), p.info.stat.EphemeralOwner} }
+
+// tally counts the places of a lock, or returns the count.
+func (m *model) tally(l *lock) *tally {
+	if t := m.tallies[l]; t != nil {
+		return t
+	}
+	t := &tally{held: make(map[tenureID]int)}
+	for _, p := range l.queue {
+		if p.waits() {
+			t.waiting++
+		}
+	}
+	for _, some := range [][]*place{l.queue, l.permits} {
+		for _, p := range some {
+			if p.held && p.info.known {
+				t.held[p.tenure()]++
 			}
 		}
+	}
+	if m.tallies != nil {
+		m.tallies[l] = t
+	}
+	return t
+}
+
+// hold notes that a place holds its lock.
+func (m *model) hold(p *place, at time.Time) {
+	waited := p.role != permit && p.waits()
+	p.held, p.since = true, at
+	t := m.tallies[p.lock]
+	if t == nil {
+		return
+	}
+	if waited {
+		t.waiting--
+	}
+	if p.info.known {
+		t.held[p.tenure()]++
 	}
 }
 
@@ -193,6 +239,10 @@ func (m *model) created(path string, i info, at time.Time, waited time.Duration,
 		}
 		return
 	default:
+		if !settle { // many come, and are put in order together
+			l.queue, l.mixed = append(l.queue, p), true
+			return
+		}
 		i, _ := slices.BinarySearchFunc(l.queue, p, inOrder)
 		l.queue = slices.Insert(l.queue, i, p)
 	}
@@ -260,6 +310,7 @@ func (m *model) reclassify(permits string) {
 				p.lock = &lock{path: of}
 				m.locks[of] = p.lock
 			}
+			p.lock.order()
 			i, _ := slices.BinarySearchFunc(p.lock.queue, p, inOrder)
 			p.lock.queue = slices.Insert(p.lock.queue, i, p)
 		}
@@ -330,7 +381,8 @@ func (p *place) isFirst() bool {
 func (m *model) grant(gone *place, at time.Time) {
 	for _, q := range gone.lock.permits {
 		if q.awaits == gone {
-			q.awaits, q.held, q.since = nil, true, at
+			q.awaits = nil
+			m.hold(q, at)
 			m.report(Acquired, q, at, gone.lasted(at))
 		}
 	}
@@ -426,10 +478,7 @@ func (m *model) settle(l *lock, at time.Time) {
 		waits := ahead != nil && p.name.WaitsFor(ahead.name)
 		if !waits && !p.held {
 			took := p.lasted(at)
-			p.held, p.since = true, at
-			if n, ok := m.waiting[l]; ok {
-				m.waiting[l] = n - 1
-			}
+			m.hold(p, at)
 			m.report(Acquired, p, at, took)
 		}
 		if first == nil {

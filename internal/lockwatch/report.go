@@ -13,26 +13,18 @@ func (m *model) report(t Type, p *place, at time.Time, took time.Duration) {
 	if m.loading || m.veils(p.lock) {
 		return
 	}
-	if t == Acquired || t == Released {
-		for q := range p.lock.places() {
-			if q != p && q.held && q.info.known && p.info.known && q.token() == p.token() && q.info.stat.EphemeralOwner == p.info.stat.EphemeralOwner {
-				return
-			}
+	all := m.tally(p.lock)
+	if (t == Acquired || t == Released) && p.info.known {
+		others := all.held[p.tenure()]
+		if t == Acquired {
+			others-- // itself
+		}
+		if others > 0 {
+			return
 		}
 	}
 	e := Event{Type: t, At: at, Lock: p.lock.path, Node: p.path, Shared: p.name.Shared && p.role == inQueue, Took: took}
-	n, ok := m.waiting[p.lock]
-	if !ok {
-		for _, q := range p.lock.queue {
-			if q.waits() {
-				n++
-			}
-		}
-		if m.waiting != nil {
-			m.waiting[p.lock] = n
-		}
-	}
-	e.Waiters = n
+	e.Waiters = all.waiting
 	if p.info.known {
 		n := p.info.note
 		e.Known, e.Owner, e.Reason = true, n.Owner, n.Reason

@@ -209,6 +209,9 @@ func (m *model) add(t tree, paths []string, at time.Time) (places []*place) {
 			}
 		}
 	}
+	for _, p := range places {
+		p.lock.order()
+	}
 	for l, fresh := range permits {
 		l.pend(fresh)
 	}
@@ -217,23 +220,32 @@ func (m *model) add(t tree, paths []string, at time.Time) (places []*place) {
 
 // announce reports which of the new places hold their locks, and which of them wait.
 func (m *model) announce(t tree, places []*place, at time.Time) {
-	m.waiting = make(map[*lock]int)
-	defer func() { m.waiting = nil }()
+	m.tallies = make(map[*lock]*tally)
+	defer func() { m.tallies = nil }()
 	for _, p := range places {
 		if p.role == permit && p.awaits == nil {
-			p.held = true
+			m.hold(p, p.since)
 			m.report(Acquired, p, at, 0)
 		}
 	}
-	for _, p := range places {
-		m.settle(p.lock, at)
-	}
+	m.settleAll(places, at)
 	for _, p := range places {
 		if p.role != permit && p.waits() {
 			m.report(Queued, p, at, 0)
 		}
 	}
 	m.count(t)
+}
+
+// settleAll settles the locks of places, each once.
+func (m *model) settleAll(places []*place, at time.Time) {
+	done := make(map[*lock]bool)
+	for _, p := range places {
+		if p.role != other && !done[p.lock] {
+			done[p.lock] = true
+			m.settle(p.lock, at)
+		}
+	}
 }
 
 // count takes the counts of changes from t, after everything else.
@@ -364,14 +376,14 @@ func (m *model) update(t tree, at time.Time, gaps map[string]string) {
 	for _, path := range slices.Sorted(maps.Keys(gaps)) {
 		m.gap(path, at, gaps[path])
 	}
-	type tenure struct {
-		lock           *lock
-		token, session int64
+	type tenureOf struct {
+		lock *lock
+		tenureID
 	}
-	m.waiting = make(map[*lock]int)
-	released := make(map[tenure]bool) // the permits of one tenure are one event
+	m.tallies = make(map[*lock]*tally)
+	released := make(map[tenureOf]bool) // the permits of one tenure are one event
 	for _, e := range ends {
-		of := tenure{e.p.lock, e.p.token(), e.p.info.stat.EphemeralOwner}
+		of := tenureOf{e.p.lock, e.p.tenure()}
 		if e.t == Released && e.p.info.known && released[of] {
 			continue
 		}
@@ -381,11 +393,15 @@ func (m *model) update(t tree, at time.Time, gaps map[string]string) {
 	for _, p := range removed {
 		if p.role != other {
 			m.grant(p, at)
-			m.settle(p.lock, at)
+		}
+	}
+	m.settleAll(removed, at)
+	for _, p := range removed {
+		if p.role != other {
 			m.forget(p.lock)
 		}
 	}
-	m.waiting = nil
+	m.tallies = nil
 	added := m.add(t, slices.DeleteFunc(t.paths(), m.knows), at)
 	m.admitTorn(removed, added)
 	m.announce(t, added, at)

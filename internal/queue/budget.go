@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -39,4 +40,20 @@ func (b *Budget) KeepNames(parent string, names []string) error {
 		bytes += len(parent) + 1 + len(name)
 	}
 	return b.Keep(len(names), bytes)
+}
+
+type mostKey struct{}
+
+// WithMost returns a context with which holdfast.List reads at most n places of each directory, the first ones. It is for
+// messages, which name the holder and must not cost more than the lock.
+func WithMost(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, mostKey{}, n)
+}
+
+// Most cuts the places of a directory as WithMost says.
+func Most[T any](ctx context.Context, places []T) []T {
+	if n, ok := ctx.Value(mostKey{}).(int); ok && len(places) > n {
+		return places[:n]
+	}
+	return places
 }
