@@ -573,14 +573,18 @@ func audit(t *testing.T, srv *zktest.Server) *audited {
 	return a
 }
 
-// idles returns how many messages the client sends in 20 minutes, beyond an idle session's pings.
+// idles returns how many messages the client sends in 20 minutes, beyond an idle session's pings and the looks of one
+// waiter.
 func (a *audited) idles() int64 {
 	synctest.Wait()
 	before := a.writes.Load()
 	const while = 20 * time.Minute
 	time.Sleep(while)
-	return a.writes.Load() - before - int64(while/(auditedTimeout/6))
+	return a.writes.Load() - before - int64(while/(auditedTimeout/6)) - looksIn(while)
 }
+
+// looksIn returns how often a waiter or a holder looks at most whether it has missed an event: see queue.LookAgain.
+func looksIn(d time.Duration) int64 { return int64(d / (30 * time.Second)) }
 
 func (a *audited) join(t *testing.T, of func(*zk.Client) holdfast.Locker) (*waiter, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -220,13 +220,18 @@ func (f *follower) follow(ctx context.Context) error {
 		if !f.tellOr(l, watch.Stop) {
 			return nil
 		}
+		again := time.NewTimer(queue.LookAgain())
 		select {
 		case ev := <-watch.C:
 			err = ev.Err
+		case <-again.C: // the event may have been lost
+			watch.Stop()
 		case <-ctx.Done():
+			again.Stop()
 			watch.Stop()
 			return context.Cause(ctx)
 		}
+		again.Stop()
 	}
 }
 
@@ -262,6 +267,10 @@ func (f *follower) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 				return f.leaderOf(first, data, stat), watch, nil
 			case err == nil:
 				watch.Stop() // another of the same name
+			case errors.Is(err, zk.ErrNoAuth) && first == f.last.Path:
+				if watch, err := f.stillFirst(ctx, s); watch != nil || err != nil {
+					return f.last, watch, err
+				}
 			case !errors.Is(err, zk.ErrNoNode):
 				return Leader{}, nil, err
 			}
@@ -289,6 +298,23 @@ func (f *follower) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 		}
 		return Leader{}, watch, err
 	}
+}
+
+// stillFirst returns a watch on the queue if the latest leader, whose node we may not read any more, is still the first in
+// it. Otherwise it returns nil.
+func (f *follower) stillFirst(ctx context.Context, s *zk.Session) (*zk.Watch, error) {
+	q := &f.election.lock
+	listed, _, watch, err := s.ChildrenW(ctx, q.Path)
+	if in := q.Grammar.InQueue(listed); err == nil && len(in) > 0 && q.Path+"/"+in[0].Name == f.last.Path {
+		return watch, nil
+	}
+	if watch != nil {
+		watch.Stop()
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
+	}
+	return nil, err
 }
 
 func (f *follower) leaderOf(path string, data []byte, stat zk.Stat) Leader {

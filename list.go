@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
@@ -24,9 +25,9 @@ type Entry struct {
 	Token   int64             // its fencing token
 	Session int64             // the session that owns it; the server removes the node when that ends
 	Since   time.Time         // when it joined the queue, by the server's clock
-	Owner   string            // see WithOwner
-	Reason  string            // see WithReason
-	Labels  map[string]string // see WithLabels
+	Owner   string            // see WithOwner; the first 4 KiB
+	Reason  string            // see WithReason; the first 4 KiB
+	Labels  map[string]string // see WithLabels; nil if they are longer than 4 KiB together
 
 	// Detached: no session owns the lock; Session is 0. See [Detached].
 	Detached bool
@@ -199,24 +200,56 @@ func listDir(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (
 	if len(places) < len(listed) {
 		others = slices.DeleteFunc(listed, func(n string) bool { _, ok := g.Parse(n); return ok })
 	}
+	places = queue.Most(ctx, places)
 	nodes := make([]string, len(places))
 	for i, c := range places {
 		nodes[i] = c.Name
 	}
-	results, err := queue.Read(ctx, c, path, nodes)
+	var first, exclusive *names.Contender // of those that are there
+	err = queue.ReadEach(ctx, c, path, nodes, func(i int, r zk.Result) {
+		if r.Err != nil || g.Bare() && r.Stat.EphemeralOwner == 0 {
+			return // it left between the two reads, or is the directory of another lock
+		}
+		place := places[i]
+		waits := first != nil && place.WaitsFor(*first) || exclusive != nil && place.WaitsFor(*exclusive)
+		entries = append(entries, entryOf(path+"/"+place.Name, place, r, !waits))
+		if first == nil {
+			first = &place
+		}
+		if exclusive == nil && !place.Shared {
+			exclusive = &place
+		}
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	var present []names.Contender
-	for i, r := range results {
-		if r.Err != nil || g.Bare() && r.Stat.EphemeralOwner == 0 {
-			continue // it left between the two reads, or is the directory of another lock
-		}
-		held := !slices.ContainsFunc(present, places[i].WaitsFor)
-		entries = append(entries, entryOf(path+"/"+places[i].Name, places[i], r, held))
-		present = append(present, places[i])
-	}
 	return entries, others, nil
+}
+
+// maxText is how much of a text in a node List returns. Other programs write what they want there.
+const maxText = 4 << 10
+
+// short returns a text without what is beyond maxText.
+func short(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	end := maxText
+	for end > maxText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return strings.Clone(text[:end]) + "…" // the rest can be freed
+}
+
+// shortLabels returns labels that are short together.
+func shortLabels(labels map[string]string) map[string]string {
+	size := 0
+	for k, v := range labels {
+		if size += len(k) + len(v); size > maxText {
+			return nil
+		}
+	}
+	return labels
 }
 
 func entryOf(path string, c names.Contender, r zk.Result, held bool) Entry {
@@ -224,13 +257,13 @@ func entryOf(path string, c names.Contender, r zk.Result, held bool) Entry {
 	e := Entry{
 		Name: c.Name, Path: path, Held: held, Kept: held && n.Kept, Shared: c.Shared,
 		Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
-		Owner: n.Owner, Reason: n.Reason, Labels: n.Labels,
+		Owner: short(n.Owner), Reason: short(n.Reason), Labels: shortLabels(n.Labels),
 	}
 	if held {
 		e.HeldSince = n.HeldSince(r.Stat)
 	}
 	if names.IsDetached(c.Name) && r.Stat.EphemeralOwner == 0 {
-		e.Detached, e.ID, e.HeldSince = true, n.ID, e.Since
+		e.Detached, e.ID, e.HeldSince = true, short(n.ID), e.Since
 		if n.Expires != 0 {
 			e.Expires = timeIn(n.Expires)
 		}

@@ -116,7 +116,20 @@ func (w *waiter) waiting() bool {
 	}
 }
 
+// got returns the Hold of a waiter whose turn has come, or is about to. An event tells it: a waiter that has missed its event
+// finds out only later, see queue.LookAgain.
 func (w *waiter) got(t *testing.T) *holdfast.Hold {
+	t.Helper()
+	began := time.Now()
+	h := w.gotLate(t)
+	if took := time.Since(began); took > 25*time.Second {
+		t.Errorf("the waiter has acquired the lock only after %v", took)
+	}
+	return h
+}
+
+// gotLate is got without a bound.
+func (w *waiter) gotLate(t *testing.T) *holdfast.Hold {
 	t.Helper()
 	<-w.done
 	if w.err != nil {

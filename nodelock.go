@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"time"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
@@ -126,33 +128,58 @@ func (l *NodeLock) occupied(ctx context.Context, listed []string) error {
 	return fmt.Errorf("%w (%w)", err, zk.ErrNodeExists)
 }
 
-// await waits until the node is gone or has changed.
+// hiddenNodeAgain is the pause between two attempts to make a node that we may not read.
+const hiddenNodeAgain = 5 * time.Second
+
+// await waits until the node is gone or has changed. If we may not read it, await waits for some time: the next
+// attempt to make the node tells whether it is there.
 func (l *NodeLock) await(ctx context.Context, session *zk.Session, wait bool) error {
-	// We watch the children, not the data. A change of the data is no news, and would wake all waiters.
-	var listed []string
-	var stat zk.Stat
-	var watch *zk.Watch
-	err := queue.Retry(ctx, func() (err error) {
-		listed, stat, watch, err = session.ChildrenW(ctx, l.lock.Path)
-		return err
-	})
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil
-	case err != nil:
-		return err
+	for {
+		// We watch the children, not the data. A change of the data is no news, and would wake all waiters.
+		var listed []string
+		var stat zk.Stat
+		var watch *zk.Watch
+		err := queue.Retry(ctx, func() (err error) {
+			listed, stat, watch, err = session.ChildrenW(ctx, l.lock.Path)
+			return err
+		})
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil
+		case errors.Is(err, zk.ErrNoAuth) && !wait:
+			return ErrLocked
+		case errors.Is(err, zk.ErrNoAuth):
+			_, err := awaitNode(ctx, nil, hiddenNodeAgain+rand.N(hiddenNodeAgain))
+			return err
+		case err != nil:
+			return err
+		}
+		changed := true
+		switch {
+		case stat.EphemeralOwner == 0:
+			err = l.occupied(ctx, listed)
+		case !wait:
+			err = ErrLocked
+		default:
+			changed, err = awaitNode(ctx, watch.C, queue.LookAgain())
+		}
+		watch.Stop()
+		if changed || err != nil {
+			return err
+		}
 	}
-	defer watch.Stop()
-	switch {
-	case stat.EphemeralOwner == 0:
-		return l.occupied(ctx, listed)
-	case !wait:
-		return ErrLocked
-	}
+}
+
+// awaitNode waits for an event, at most for as long as again says.
+func awaitNode(ctx context.Context, event <-chan zk.Event, again time.Duration) (changed bool, _ error) {
+	timer := time.NewTimer(again)
+	defer timer.Stop()
 	select {
-	case ev := <-watch.C:
-		return ev.Err
+	case ev := <-event:
+		return true, ev.Err
+	case <-timer.C:
+		return false, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 }

@@ -487,7 +487,7 @@ func (j *job) forgetUnder(ctx context.Context, h *Hold, token int64) error {
 		}
 		_, err = h.commit(ctx, ops)
 		changed := (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)) && !errors.Is(err, ErrLost)
-		if err == nil || !changed && !zk.MayHaveHappened(err) || ctx.Err() != nil {
+		if err == nil || !changed && !zk.MayHaveHappened(err) || errors.Is(err, zk.ErrUnimplemented) || ctx.Err() != nil {
 			return err
 		}
 		doubt = doubt || zk.MayHaveHappened(err)

@@ -183,8 +183,9 @@ func (j *job) look(ctx context.Context, h *Hold) (record, error) {
 			if res, err = p.Session.Pipeline(ctx, ops...); res == nil {
 				return err
 			}
-			for _, r := range res {
-				if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) {
+			for i, r := range res {
+				hidden := before != "" && i == 0 && errors.Is(r.Err, zk.ErrNoAuth)
+				if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) && !hidden {
 					return r.Err
 				}
 			}
@@ -194,7 +195,7 @@ func (j *job) look(ctx context.Context, h *Hold) (record, error) {
 			return record{}, err
 		}
 		if before != "" {
-			if behind := res[0].Err == nil; behind {
+			if behind := !errors.Is(res[0].Err, zk.ErrNoNode); behind { // it is there, whether we may read it or not
 				if err := barrier(p); err != nil {
 					return record{}, err
 				}

@@ -473,7 +473,7 @@ func (t *tenure) readReserved(ctx context.Context) (zk.Result, error) {
 		if err != nil {
 			return zk.Result{}, err
 		}
-		if len(ops) == 1 || res[0].Err != nil {
+		if len(ops) == 1 || res[0].Err != nil && !errors.Is(res[0].Err, zk.ErrNoAuth) {
 			return res[len(res)-1], nil
 		}
 		if err := barrier(p); err != nil { // it still shows the node that we have waited for

@@ -150,8 +150,8 @@ func TestHeldSinceWakesNoHerd(t *testing.T) {
 			}
 		}
 		t.Logf("figure: requests for a tenure of more than a second, besides lock and unlock: %v", requests)
-		if requests, _ := count(10 * time.Minute); requests[0] != 0 || requests[1] != 0 {
-			t.Errorf("%v requests in the ten minutes after that; want none", requests)
+		if requests, _ := count(10 * time.Minute); requests[0] > looksIn(10*time.Minute) || requests[1] > 2*looksIn(10*time.Minute) { // it looks at its own node, too
+			t.Errorf("%v requests in the ten minutes after that; want no more than the looks for missed events", requests)
 		}
 		for i, s := range all {
 			if !s.in(t) {
@@ -326,8 +326,8 @@ func TestHeldSinceUnderFaults(t *testing.T) {
 				}
 				before := line.requests.Load()
 				time.Sleep(10 * time.Minute)
-				if n := line.requests.Load() - before; n != 0 {
-					t.Errorf("%d requests in ten minutes", n)
+				if n := line.requests.Load() - before; n > looksIn(10*time.Minute) {
+					t.Errorf("%d requests in ten minutes; want no more than the looks for missed events", n)
 				}
 				if h.Context().Err() != nil {
 					t.Error(context.Cause(h.Context()))

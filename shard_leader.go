@@ -81,9 +81,13 @@ func (l *shardLeader) await(term context.Context, watch *zk.Watch, wait time.Dur
 		defer timer.Stop()
 		due = timer.C
 	}
+	again := time.NewTimer(queue.LookAgain())
+	defer again.Stop()
 	select {
 	case ev := <-watch.C:
 		return true, ev.Err
+	case <-again.C:
+		return true, nil
 	case <-due:
 	case <-l.planned: // by somebody else
 	case <-term.Done():

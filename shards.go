@@ -280,10 +280,15 @@ func (r *shardWorker) follow(ctx context.Context) error {
 
 // await returns when the plan may have changed.
 func (r *shardWorker) await(ctx context.Context, watch *zk.Watch) error {
+	again := time.NewTimer(queue.LookAgain())
+	defer again.Stop()
 	for {
 		select {
 		case ev := <-watch.C:
 			return ev.Err
+		case <-again.C:
+			watch.Stop()
+			return nil
 		case <-r.again:
 			r.adopt(ctx)
 		case <-ctx.Done():

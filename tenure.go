@@ -353,6 +353,8 @@ func (t *tenure) watch(p *queue.Place, lease *zk.Lease) {
 	}
 	requests := restorer{tenure: t, place: p}
 	defer requests.close()
+	again := time.NewTimer(queue.LookAgain())
+	defer again.Stop()
 	// An early Unlock does not withdraw the first read: removing the watch would cost the server
 	// more than the delete that fires it.
 	for {
@@ -377,8 +379,11 @@ func (t *tenure) watch(p *queue.Place, lease *zk.Lease) {
 		case session.Context().Err() != nil, err != nil && t.ctx.Err() != nil:
 			return
 		case err != nil:
-			// We may not read our own node. The session's end is still seen.
+			// We may not read our own node. The session's end is still seen, and from time to time whether the node is there.
+			again.Reset(queue.LookAgain())
 			select {
+			case <-again.C:
+				continue
 			case <-session.Context().Done():
 			case <-lease.Gone():
 				t.lose(queue.ErrGone)
@@ -392,8 +397,21 @@ func (t *tenure) watch(p *queue.Place, lease *zk.Lease) {
 		if queue.IsRequest(data) {
 			requests.take(stat.Version)
 		}
+		again.Reset(queue.LookAgain())
 		for changed := false; !changed; {
 			select {
+			case <-again.C: // the event may have been lost
+				now, err := p.LookAtOwn(t.ctx)
+				switch {
+				case errors.Is(err, queue.ErrGone):
+					t.lose(queue.ErrGone)
+					return
+				case err == nil && now.Mzxid == stat.Mzxid:
+					again.Reset(queue.LookAgain())
+				default:
+					watch.Stop()
+					changed = true
+				}
 			case ev := <-watch.C:
 				switch {
 				case ev.Err != nil:

@@ -175,7 +175,7 @@ func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch boo
 		}
 		if before != "" {
 			switch err := res[0].Err; {
-			case err == nil:
+			case err == nil, errors.Is(err, zk.ErrNoAuth): // it is there, whether we may read it or not
 				return view{}, errBehind
 			case !errors.Is(err, zk.ErrNoNode):
 				return view{}, err
@@ -212,8 +212,8 @@ func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch boo
 	return v, nil
 }
 
-// await returns when the limit or the permits have changed. We hold the turnstile meanwhile. If it is
-// lost, so is our place.
+// await returns when the limit or the permits have changed, or after some time (queue.LookAgain). We hold the
+// turnstile meanwhile. If it is lost, so is our place.
 func (v view) await(ctx context.Context, turn *Hold) error {
 	var data, leases <-chan zk.Event // nil: the node is not there
 	if v.data != nil {
@@ -222,11 +222,15 @@ func (v view) await(ctx context.Context, turn *Hold) error {
 	if v.leases != nil {
 		leases = v.leases.C
 	}
+	again := time.NewTimer(queue.LookAgain())
+	defer again.Stop()
 	select {
 	case ev := <-data:
 		return ev.Err
 	case ev := <-leases:
 		return ev.Err
+	case <-again.C:
+		return nil
 	case <-turn.Lost():
 		return queue.ErrGone
 	case <-ctx.Done():

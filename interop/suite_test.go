@@ -253,6 +253,18 @@ func (x *exam) silent(w *zk.Watch) {
 	silent(x.T, w)
 }
 
+// atMost takes this event of w, if it has one so far.
+func (x *exam) atMost(w *zk.PersistentWatch, want zk.EventType, path string) {
+	x.Helper()
+	select {
+	case e := <-w.C:
+		if e.Type != want || e.Path != x.at(path) || e.Err != nil {
+			x.Errorf("event %+v; want %v of %s, or none", e, want, x.at(path))
+		}
+	default:
+	}
+}
+
 func (x *exam) quiet(w *zk.PersistentWatch) {
 	x.Helper()
 	quiet(x.T, w)

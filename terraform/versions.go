@@ -244,7 +244,7 @@ func (b *Backend) change(ctx context.Context, ws Workspace, h *holder, clear []s
 		case errors.Is(err, zk.ErrNoNode) && len(clear) > 0: // somebody has forgiven it meanwhile
 			clear = b.present(ctx, clear)
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists), zk.SafeToRetry(err):
-		case zk.MayHaveHappened(err):
+		case zk.MayHaveHappened(err) && !errors.Is(err, zk.ErrUnimplemented):
 			doubt = err
 		default:
 			return err

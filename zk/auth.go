@@ -81,7 +81,8 @@ func checkAuth(auths []Auth) error {
 
 // authenticate proves all of auths on a connection that is attached to a session but not in use
 // yet. So no request and no restored watch can come before, and none fails if authentication
-// fails. ErrAuthFailed is final; after any other error another connection may succeed.
+// fails. ErrAuthFailed means that the server refuses; after any other error another connection to
+// it may succeed.
 //
 // The answers do not prove the session: servers do not count authentication as a sign
 // of life (ZooKeeperServer.processPacket).
@@ -169,23 +170,49 @@ func (c *Client) end() error {
 	return ErrClosed
 }
 
-// authRequired ends the session and the client. Instead of executing a request, the server has
-// answered that it requires an identity which the client has not proven. h is its answer to the
-// first request, which may be a ping.
-func (c *conn) authRequired(h *zkproto.ReplyHeader) error {
-	s := c.s
+// refusalsOfOne is how often a server refuses a login before the client believes it. Apache's servers
+// keep the name of the SASL user that is logging in in one place for all connections
+// (ZOOKEEPER-4839). So they can check one user's answer against the password of another.
+const refusalsOfOne = 2
+
+// refusedByAll counts n refusals of one server, and reports whether all servers have refused the client's
+// identities since the last attempt that ended in another way. A member that is being upgraded can refuse what
+// the others accept. So the refusals of some end neither the search for a new session nor a session
+// that lives: its holders go on until its deadline. Called by run only.
+func (c *Client) refusedByAll(n int) bool {
+	c.refusals += n
+	return c.refusals >= refusalsOfOne*c.rotation.addresses()
+}
+
+// A loginDemand is the cause of a connection whose server requires an identity that the client has not
+// proven. The server answers so instead of executing a request, which may be a ping, and closes the
+// connection. It does not touch the session, and another server may accept it.
+type loginDemand struct {
+	xid int32 // of the request that was answered
+	has []Auth
+}
+
+func (d *loginDemand) Error() string {
 	has := "none"
-	if auths := s.client.cfg.Auth; len(auths) > 0 {
-		has = fmt.Sprint(auths)
+	if len(d.has) > 0 {
+		has = fmt.Sprint(d.has)
 	}
-	err := s.client.refuse(c.nc.RemoteAddr().String(), fmt.Errorf(
-		"%w: the server demands an authentication, usually SASL, that this client has not given; it has %s", ErrAuthFailed, has))
-	s.end(err)
+	return fmt.Sprintf("%v: the server demands an authentication that this client has not given; it has %s (enforce.auth.schemes of the server says which it accepts: sasl, digest or x509)",
+		ErrAuthFailed, has)
+}
+
+// Unwrap returns ErrAuthFailed.
+func (d *loginDemand) Unwrap() error { return ErrAuthFailed }
+
+// demanded counts the refusal of c's server. If every server refuses, it ends the session and the client, but leaves
+// the session a timeout since the last request that was answered: its holders go on until their deadline.
+// Called by run only, when c is closed.
+func (c *conn) demanded(d *loginDemand) {
+	s := c.s
 	s.mu.Lock()
-	lost := c.pending.takeAll()
+	served, timeout := s.served, s.timeout
 	s.mu.Unlock()
-	for _, r := range lost {
-		r.complete(r.fail(err, r.xid != h.Xid))
+	if s.client.refusedByAll(refusalsOfOne) && time.Since(served) > timeout {
+		s.end(s.client.refuse(c.nc.RemoteAddr().String(), d))
 	}
-	return err
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,6 +153,21 @@ func TestConnectionLostDuringAuthIsFollowedByAnother(t *testing.T) {
 					t.Error(err)
 				}
 			})
+			synctest.Test(t, func(t *testing.T) { // a new session, for which the refusals of all servers are final
+				cut := func(p *peer) { p.accept(7, 10*time.Second); p.auth() }
+				c := dialAuth(t, []Auth{auth}, cut, cut, cut, func(p *peer) {
+					p.accept(7, 10*time.Second)
+					if auth.scheme == schemeSASL {
+						p.acceptSASL("bob", planted)
+					} else {
+						p.acceptDigest("bob", planted)
+					}
+					p.serve()
+				})
+				if _, _, err := c.Exists(t.Context(), "/a"); err != nil {
+					t.Error(err)
+				}
+			})
 		})
 	}
 }
@@ -228,7 +244,7 @@ func TestRefusedAuthFailsDialAtOnce(t *testing.T) {
 }
 
 // go-zookeeper PR #163: a refusal while auth was sent again completed requests twice
-// and blocked the client for ever.
+// and blocked the client for ever. The session goes on until its deadline, since a server may accept it by then.
 func TestRefusedAuthAfterAReconnectEndsTheSessionAndFailsWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queued := make(chan struct{})
@@ -246,8 +262,7 @@ func TestRefusedAuthAfterAReconnectEndsTheSessionAndFailsWhatWaits(t *testing.T)
 				p.answer(h.Xid, 1, 0, &zkproto.StatResponse{}) // the watch
 				p.request()                                    // then hang up: the request is lost
 			},
-			refuse, refuse,
-			func(p *peer) { t.Error("the client tried a third time") })
+			refuse)
 		s := mustSession(t, c)
 		_, _, w, err := c.ExistsW(t.Context(), "/watched")
 		if err != nil {
@@ -263,18 +278,28 @@ func TestRefusedAuthAfterAReconnectEndsTheSessionAndFailsWhatWaits(t *testing.T)
 			}()
 		}
 		synctest.Wait()
+		deadline := s.Deadline()
 		close(queued)
+		<-s.Context().Done()
+		if time.Now().Before(deadline) {
+			t.Errorf("the session ended %v before its deadline", time.Until(deadline))
+		}
+		wantErr(t, context.Cause(s.Context()), ErrSessionExpired)
+		refused := 0
 		for range 3 {
 			err := <-outcome
-			wantErr(t, err, ErrAuthFailed)
+			if errors.Is(err, ErrAuthFailed) {
+				refused++
+			}
 			if MayHaveHappened(err) {
 				t.Errorf("%v: want an error for a request that was never sent", err)
 			}
 		}
-		<-s.Context().Done()
-		wantErr(t, context.Cause(s.Context()), ErrAuthFailed)
+		if refused != 2 {
+			t.Errorf("%d requests failed because of the refusal; want those of the client, not that of the session", refused)
+		}
 		ev := <-w.C
-		wantErr(t, ev.Err, ErrAuthFailed)
+		wantErr(t, ev.Err, ErrSessionExpired)
 		_, err = c.Session(t.Context())
 		wantErr(t, err, ErrAuthFailed)
 		_, _, err = c.Exists(t.Context(), "/later")
@@ -307,6 +332,176 @@ func TestOneRefusalIsNotTheLastWord(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// dialMembers makes a client of servers that the test plays, by their addresses. A nil one is down. of a client in a test, by their addresses.
+func dialMembers(t *testing.T, cfg Config, members map[string]func(p *peer)) (*Client, error) {
+	t.Helper()
+	cfg.Lease = LeasePing
+	for addr := range members {
+		cfg.Servers = append(cfg.Servers, addr)
+	}
+	cfg.Dial = func(_ context.Context, _, addr string) (net.Conn, error) {
+		if members[addr] == nil {
+			return nil, errDown
+		}
+		ours, theirs := net.Pipe()
+		go func() {
+			defer theirs.Close()
+			members[addr](&peer{t: t, nc: theirs})
+		}()
+		return ours, nil
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := Dial(ctx, cfg)
+	if err == nil {
+		t.Cleanup(func() { c.Close() })
+	}
+	return c, err
+}
+
+// refuseLogin is a member that refuses every login, as one does that has been upgraded.
+func refuseLogin(p *peer) {
+	p.accept(7, 10*time.Second)
+	p.auth()
+	p.answerAuth(zkproto.CodeAuthFailed, nil)
+}
+
+// demandLogin is a member that demands a login which the client does not have.
+func demandLogin(p *peer) {
+	p.accept(7, 10*time.Second)
+	if h, _ := p.request(); h.Op != 0 {
+		p.answer(h.Xid, 0, zkproto.CodeSessionClosedRequireSASL, nil)
+	}
+}
+
+// Only the refusals of all servers end a session or a client: a member that is being upgraded may refuse what the others
+// accept (ZOOKEEPER-5043).
+func TestOneMemberThatAcceptsTheLoginIsEnough(t *testing.T) {
+	login := []Auth{DigestAuth("bob", planted)}
+	accept := func(p *peer) {
+		p.accept(7, 10*time.Second)
+		p.acceptDigest("bob", planted)
+		p.serve()
+	}
+	tests := []struct {
+		name    string
+		auth    []Auth
+		members map[string]func(p *peer)
+		refused bool
+		until   time.Duration // the refusal comes; 0: at once
+	}{
+		{name: "two refuse", auth: login, members: map[string]func(p *peer){"a:1": refuseLogin, "b:1": refuseLogin, "c:1": accept}},
+		{name: "four refuse", auth: login, members: map[string]func(p *peer){"a:1": refuseLogin, "b:1": refuseLogin, "c:1": accept, "d:1": refuseLogin, "e:1": refuseLogin}},
+		{name: "all refuse", auth: login, members: map[string]func(p *peer){"a:1": refuseLogin, "b:1": refuseLogin, "c:1": refuseLogin}, refused: true},
+		{name: "two refuse and one is down", auth: login, members: map[string]func(p *peer){"a:1": refuseLogin, "b:1": refuseLogin, "c:1": nil}, until: time.Minute},
+		{name: "two demand another", members: map[string]func(p *peer){"a:1": demandLogin, "b:1": demandLogin, "c:1": serveSession}},
+		{name: "all demand another", members: map[string]func(p *peer){"a:1": demandLogin, "b:1": demandLogin, "c:1": demandLogin}, refused: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for range 10 { // the client tries the members in random order
+				synctest.Test(t, func(t *testing.T) {
+					start := time.Now()
+					c, err := dialMembers(t, Config{SessionTimeout: 10 * time.Second, Auth: tt.auth}, tt.members)
+					for err == nil { // the demand comes with the first request, and the connection is lost then
+						_, _, err = c.Exists(t.Context(), "/a")
+						if err == nil {
+							break
+						}
+						if errors.Is(err, ErrConnectionLoss) {
+							err = nil
+						}
+					}
+					took := time.Since(start)
+					switch {
+					case tt.refused:
+						wantErr(t, err, ErrAuthFailed)
+						if took > time.Second {
+							t.Errorf("took %v to find that nobody accepts", took)
+						}
+					case tt.until > 0:
+						if took < tt.until || !errors.Is(err, context.DeadlineExceeded) {
+							t.Errorf("ended after %v with %v; want a search until the context ends", took, err)
+						}
+					case err != nil:
+						t.Errorf("one member accepts, and the error is %v", err)
+					}
+				})
+			}
+		})
+	}
+}
+
+// A holder goes on until its deadline if no member accepts its login any more, and beyond if one does in time.
+func TestRefusedLoginLeavesAHolderItsTime(t *testing.T) {
+	for _, login := range []bool{true, false} {
+		for _, back := range []bool{true, false} {
+			t.Run(fmt.Sprintf("login %v, back %v", login, back), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					cfg := Config{SessionTimeout: 10 * time.Second}
+					serve := serveSession
+					refuse := demandLogin
+					if login {
+						cfg.Auth = []Auth{DigestAuth("bob", planted)}
+						refuse = refuseLogin
+						serve = func(p *peer) {
+							p.accept(7, 10*time.Second)
+							p.acceptDigest("bob", planted)
+							p.serve()
+						}
+					}
+					var refuses atomic.Bool
+					before, upgrade := context.WithCancel(t.Context())
+					member := func(p *peer) {
+						if refuses.Load() {
+							refuse(p)
+							return
+						}
+						if before.Err() == nil {
+							defer context.AfterFunc(before, func() { p.nc.Close() })()
+						}
+						serve(p)
+					}
+					c, err := dialMembers(t, cfg, map[string]func(p *peer){"a:1": member, "b:1": member})
+					if err != nil {
+						t.Fatal(err)
+					}
+					s := mustSession(t, c)
+					if _, _, err := c.Exists(t.Context(), "/a"); err != nil {
+						t.Fatal(err)
+					}
+					deadline := s.Deadline()
+					refuses.Store(true)
+					upgrade()
+					if back {
+						time.AfterFunc(5*time.Second, func() { refuses.Store(false) })
+					}
+					select {
+					case <-s.Context().Done():
+						if back || time.Now().Before(deadline) {
+							t.Errorf("the session ended %v before its deadline: %v", time.Until(deadline), context.Cause(s.Context()))
+						}
+						ended := ErrSessionExpired
+						if !login { // only a request shows the refusal
+							ended = ErrAuthFailed
+						}
+						wantErr(t, context.Cause(s.Context()), ended)
+						_, _, err = c.Exists(t.Context(), "/later")
+						for errors.Is(err, ErrConnectionLoss) {
+							_, _, err = c.Exists(t.Context(), "/later")
+						}
+						wantErr(t, err, ErrAuthFailed)
+					case <-time.After(time.Minute):
+						if !back {
+							t.Error("the session lives, and no member accepts it")
+						}
+					}
+				})
+			})
+		}
+	}
 }
 
 // A server that requires SASL answers the first request with an error, and does not touch the

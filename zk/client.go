@@ -29,6 +29,7 @@ type Client struct {
 
 	rotation rotation // used by run only
 	trusted  bool     // there was a session; used by run only
+	refusals int      // see refusedBy; used by run only
 
 	session atomic.Pointer[Session] // nil between two sessions; every call reads it
 
@@ -40,7 +41,7 @@ type Client struct {
 
 // Dial connects to one of cfg.Servers and waits for a session. It retries until ctx ends; its
 // error then says why the latest attempt failed. It fails early, with ErrAuthFailed, when
-// servers have refused cfg.Auth twice. It fails early, with a
+// every server has refused cfg.Auth. It fails early, with a
 // *tls.CertificateVerificationError, when no server has a certificate that cfg.TLS accepts.
 // After Dial has returned, ctx has no effect on the client.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
@@ -143,8 +144,8 @@ func (c *Client) Close() error {
 }
 
 // Session returns the current session, and waits for one if there is none. If ctx ends first,
-// the error says why the client could not reach the servers. Once the servers have refused the
-// client's Auth, Session fails with ErrAuthFailed, for good.
+// the error says why the client could not reach the servers. Once every server has refused a
+// new session's Auth, Session fails with ErrAuthFailed, for good.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	for ctx.Err() == nil {
 		if s := c.session.Load(); s != nil && s.ctx.Err() == nil {
@@ -219,15 +220,15 @@ func (c *Client) publish(s *Session) {
 
 // connect tries the servers in turn until one has attached req's session, whose timeout it shares
 // out among them: the granted one, or the requested one of a new session. It gives up when a
-// server or the transport reports that the session expired, when two servers have refused the
-// client's Auth, when no server has shown a trusted certificate, and when ctx ends. Called by
-// run only.
+// server or the transport reports that the session expired, when ctx ends, and for a new session
+// when every server has refused the client's Auth or none has shown a trusted certificate. Called
+// by run only.
 func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest, timeout time.Duration) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	if err := c.end(); err != ErrClosed {
 		return nil, nil, time.Time{}, err
 	}
 	c.rotation.begin()
-	refusals, distrusted, tried, round := 0, 0, 0, 0
+	distrusted, tried, round := 0, 0, 0
 	pause := 20 * time.Millisecond
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -252,13 +253,10 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest, timeo
 		if req.SessionID != 0 && errors.Is(err, ErrSessionExpired) {
 			return nil, nil, sent, err // reported by the server or by the transport: see Config.Dial
 		}
-		if errors.Is(err, ErrAuthFailed) {
-			// The first refusal is not final. Apache's servers keep the name of the SASL user
-			// that is logging in in one place for all connections (ZOOKEEPER-4839), so they can
-			// check one user's answer against the password of another.
-			if refusals++; refusals == 2 {
-				return nil, nil, sent, c.refuse(t.server, err)
-			}
+		if !errors.Is(err, ErrAuthFailed) {
+			c.refusals = 0
+		} else if c.refusedByAll(1) && req.SessionID == 0 {
+			return nil, nil, sent, c.refuse(t.server, err)
 		}
 		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
 			distrusted = 0

@@ -41,6 +41,8 @@ type conn struct {
 	covered map[string]WatchMode // see orderWatches
 	mode    ensembleMode         // as the server answered
 	asked   bool                 // the server was asked for its mode, see askMode
+	began   time.Time
+	careful int // requests that are sent one by one, see unknown.go
 	wrote   time.Time
 	heard   time.Time // as time.Now gives it
 }
@@ -49,7 +51,7 @@ func newConn(s *Session, nc net.Conn) *conn {
 	t := now()
 	return &conn{
 		s: s, nc: nc, wake: make(chan struct{}, 1), heart: make(chan struct{}, 1), broken: make(chan struct{}),
-		covered: make(map[string]WatchMode), wrote: t, heard: time.Now(),
+		covered: make(map[string]WatchMode), began: time.Now(), wrote: t, heard: time.Now(),
 	}
 }
 
@@ -209,8 +211,13 @@ func (c *conn) take(buf []byte) []byte {
 		buf = zkproto.EndFrame(h.Append(zkproto.BeginFrame(buf)), 0)
 		c.pingDue, c.pinged = false, t
 	}
-	batch := c.orderWatches(c.s.queue)
-	c.s.queue = c.spare
+	var batch []*request
+	switch {
+	case c.careful == 0:
+		batch, c.s.queue, c.spare = c.orderWatches(c.s.queue), c.spare, nil
+	case len(c.s.queue) > 0 && c.pending.first() == nil:
+		batch, c.s.queue = c.orderWatches(c.s.queue[:1:1]), c.s.queue[1:]
+	}
 	for _, r := range batch {
 		if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
 			r.setXid(zkproto.XidSetWatches)
@@ -224,8 +231,7 @@ func (c *conn) take(buf []byte) []byte {
 	if len(buf) > 0 {
 		c.wrote = t
 	}
-	c.spare = nil
-	if cap(batch) <= 4096 { // keep the room for a later queue
+	if c.careful == 0 && cap(batch) <= 4096 { // keep the room for a later queue
 		clear(batch)
 		c.spare = batch[:0]
 	}
@@ -281,7 +287,7 @@ func (c *conn) handle(frame []byte) error {
 		return err
 	}
 	if h.Err == zkproto.CodeSessionClosedRequireSASL {
-		return c.authRequired(&h)
+		return &loginDemand{h.Xid, c.s.client.cfg.Auth}
 	}
 	switch h.Xid {
 	case zkproto.XidNotification:
@@ -293,7 +299,7 @@ func (c *conn) handle(frame []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.deliver(req, &h, r)
+	return c.deliver(req, &h, r, frame)
 }
 
 func (c *conn) notification(r *zkproto.Reader) error {
@@ -321,6 +327,7 @@ func (c *conn) pong() error {
 		return errors.New("answer to a ping that was not sent")
 	}
 	c.heard = c.filled
+	c.s.served = c.filled
 	c.s.prove(c.pinged)
 	c.pinged = time.Time{}
 	if c.drained() {
@@ -353,6 +360,8 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 	}
 	c.pending.pop()
 	c.heard = c.filled
+	s.served = c.filled
+	c.answers(req)
 	s.prove(req.sent)
 	if isCommit(req.op) && h.Err == zkproto.CodeOK && s.mode() != modeAlone {
 		s.proof.committed(req.sent, now())
@@ -375,7 +384,7 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 }
 
 // deliver completes req with the reply in r. An error breaks the connection.
-func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) error {
+func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader, frame []byte) error {
 	var broken error
 	var outcome error
 	switch {
@@ -385,10 +394,19 @@ func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) 
 		outcome, broken = req.fail(ErrConnectionLoss, false), h.Err
 	case h.Err != zkproto.CodeOK:
 		outcome = req.fail(h.Err, false)
+		if h.Err == zkproto.CodeUnimplemented {
+			c.s.mu.Lock()
+			c.s.lacks(req.op)
+			c.s.mu.Unlock()
+		}
 		if req.op == zkproto.OpSetWatches || req.op == zkproto.OpSetWatches2 {
 			broken = fmt.Errorf("watches not restored: %w", h.Err)
 		}
 	case req.reply != nil:
+		if err := c.s.keepsAnswer(req, len(frame)); err != nil {
+			outcome = req.fail(err, false)
+			break
+		}
 		req.reply.Decode(r)
 		if broken = r.Complete(); broken != nil {
 			outcome = req.fail(fmt.Errorf("%w: %w", ErrConnectionLoss, broken), true)
@@ -407,5 +425,8 @@ func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) 
 		c.s.restored(req)
 	}
 	req.complete(outcome)
+	if req.gone.Load() {
+		c.s.takeAnswer(req)
+	}
 	return broken
 }

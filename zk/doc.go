@@ -71,9 +71,10 @@
 // [Config].TLS encrypts connections and authenticates the server. With a certificate of its
 // own, the client authenticates itself too (mutual TLS, scheme x509). [Config].Auth
 // authenticates the client by password: [DigestAuth] and [SASLDigestAuth]. The client
-// authenticates every connection, also after a reconnect, before it sends anything else. If
-// servers refuse that twice in one search for a server, or if a server requires an identity that
-// the client does not have, the client gives up: the session ends, and everything fails with
+// authenticates every connection, also after a reconnect, before it sends anything else. If a
+// server refuses that, or requires an identity that the client does not have, the client tries
+// another server. A session that was in use goes on so until its deadline. If every server
+// refuses a new session, the client gives up, and everything fails with
 // [ErrAuthFailed]. If the client does not accept a server's certificate, it tries another
 // server, as if that one were down. Neither errors nor logs show passwords.
 //

@@ -22,7 +22,9 @@ const (
 	ErrBadArguments            = zkproto.CodeBadArguments
 	// ErrUnimplemented: the server does not have the operation. If it does not know the
 	// operation at all, it has closed the connection, and every other outstanding request
-	// failed with ErrConnectionLoss. The session goes on.
+	// failed with ErrConnectionLoss. The session goes on. Some servers just close the connection, or
+	// do not answer. Then the first requests fail with ErrConnectionLoss, and later ones with
+	// ErrUnimplemented, for which MayHaveHappened is true.
 	ErrUnimplemented = zkproto.CodeUnimplemented
 	// ErrThrottled: the server is overloaded and did not execute the request.
 	ErrThrottled = zkproto.CodeThrottled
@@ -33,7 +35,7 @@ const (
 	ErrReconfigInProgress = zkproto.CodeReconfigInProgress
 	// ErrNewConfigNoQuorum: too few of the new members are connected to the leader.
 	ErrNewConfigNoQuorum = zkproto.CodeNewConfigNoQuorum
-	// ErrAuthFailed: a server refused the client's Auth, or requires an identity that the
+	// ErrAuthFailed: every server refuses the client's Auth, or requires an identity that the
 	// client does not have. The client creates no further session.
 	ErrAuthFailed = zkproto.CodeAuthFailed
 	// ErrNotTried marks the results of a failed Multi after the failed operation.

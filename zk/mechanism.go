@@ -20,7 +20,7 @@ type SASLStep func(challenge []byte) (response []byte, last bool, err error)
 // SASLAuth is a SASL mechanism of another package, such as GSSAPI of holdfast/contrib/gssapi. A server that has SASL
 // chooses the mechanism by its own configuration. mechanism and user are for messages. The client calls start for each
 // connection, from one goroutine at a time. An error of start or of a step ends the connection, and the client tries
-// again, unless the error wraps ErrAuthFailed.
+// again. An error that wraps ErrAuthFailed counts as a refusal of the server.
 func SASLAuth(mechanism, user string, start SASLStart) Auth {
 	return Auth{scheme: mechanism, user: user, start: start}
 }

@@ -26,6 +26,11 @@ func (s *Session) askMode() {
 	if s.client.cfg.Lease != LeaseAuto {
 		return
 	}
+	if s.modeHidden {
+		s.conn.mode, s.conn.asked = modeEnsemble, true
+		close(s.modeKnown)
+		return
+	}
 	r := newRequest(zkproto.OpGetData, configNode, &zkproto.ReadRequest{Path: configNode}, new(dataReply))
 	r.asksMode = true
 	s.conn.asked = true

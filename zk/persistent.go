@@ -37,7 +37,9 @@ var ErrEventsMissed = errors.New("events were missed, read again")
 // twice.
 //
 // When the session is over, C gets an event with its error (ErrSessionExpired, ErrClosed or
-// ErrAuthFailed). Then, and after Stop, C is closed. A slow reader does not block the client.
+// ErrAuthFailed). If the session moves to a server before 3.6, which cannot restore the watch, the error is
+// ErrUnimplemented, and the session goes on. Then, and after Stop, C is closed. A slow reader does not block
+// the client.
 type PersistentWatch struct {
 	C <-chan Event
 
@@ -248,11 +250,14 @@ func (t persistentTable) setWatches(zxid int64, want func(node string) bool) []*
 	return reqs
 }
 
+// end ends all watches that are armed, or were.
 func (t persistentTable) end(cause error) {
-	for _, set := range t {
+	for node, set := range t {
 		for _, w := range set.armed {
 			w.end(cause)
 		}
+		set.armed = nil
+		t.drop(node)
 	}
 }
 
@@ -333,7 +338,7 @@ func (s *Session) armedPersistent(r *request, code zkproto.Code) error {
 // disarmPersistent removes the persistent watch on node at the server unless it is needed, and
 // registers the one-shot watches there. mu must be held.
 func (s *Session) disarmPersistent(node string) {
-	if s.conn == nil || s.over != nil || s.watches.persistent[node] != nil {
+	if s.conn == nil || s.keepsWatches || s.over != nil || s.watches.persistent[node] != nil {
 		return
 	}
 	// The removal also removes the watches that earlier reads have just registered.

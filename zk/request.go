@@ -26,14 +26,19 @@ type request struct {
 	reply decoder // where the reply's body goes; nil if there is none
 	watch *Watch  // armed if the reply says that the server armed it
 
-	persistent *PersistentWatch     // likewise
-	rearm      bool                 // a removal behind it may have hit watch. Guarded by Session.mu
-	upkeep     bool                 // it keeps this connection's server informed about our watches
-	asksMode   bool                 // see askMode; each connection sends its own
-	covers     map[string]WatchMode // nodes whose persistent watches this arms
-	uncovers   string               // node whose watches this removes
+	persistent *PersistentWatch // likewise
+	rearm      bool             // a removal behind it may have hit watch. Guarded by Session.mu
+	upkeep     bool             // it keeps this connection's server informed about our watches
+	asksMode   bool             // see askMode; each connection sends its own
+
+	probesOthers bool                 // see probeOthers; likewise
+	covers       map[string]WatchMode // nodes whose persistent watches this arms
+	uncovers     string               // node whose watches this removes
 
 	sent time.Time // just before it was written; zero if it never was. Guarded by Session.mu
+
+	held atomic.Int64 // bytes of a long answer that the caller has not taken
+	gone atomic.Bool  // nobody will take it
 
 	err      error         // set before finished
 	finished atomic.Bool   // it has its outcome
@@ -90,6 +95,7 @@ func (r *request) put() {
 	r.frame, r.path, r.reply, r.watch = frame, "", nil, nil
 	r.sent, r.err, r.answered, r.left, r.rearm = time.Time{}, nil, false, nil, false
 	r.finished.Store(false)
+	r.gone.Store(false)
 	r.data, r.stat, r.created = dataReply{}, zkproto.StatResponse{}, zkproto.Create2Response{}
 	r.pool.Put(r)
 }
@@ -176,6 +182,7 @@ func (r *request) result() error {
 func (r *request) again() {
 	r.err, r.left, r.sent, r.answered, r.rearm = nil, nil, time.Time{}, false, false
 	r.finished.Store(false)
+	r.gone.Store(false)
 }
 
 // await waits for all of reqs. If ctx ends first, it withdraws the requests that were not sent
@@ -188,7 +195,14 @@ func (s *Session) await(ctx context.Context, reqs []*request) {
 			r.answered = true
 		case <-ctx.Done():
 			s.withdraw(reqs, ended(ctx))
+			for _, r := range reqs {
+				r.gone.Store(true)
+				s.takeAnswer(r)
+			}
 			return
 		}
+	}
+	for _, r := range reqs {
+		s.takeAnswer(r)
 	}
 }

@@ -17,14 +17,16 @@ const saslURI = "zookeeper/zk-sasl-md5"
 
 // saslDigest authenticates by DIGEST-MD5 (RFC 2831) with the quality of protection "auth".
 func (a Auth) saslDigest(nc net.Conn) error {
+	// ZooKeeper after 3.9.5 has no DIGEST-MD5 in FIPS mode, which is on by default (ZOOKEEPER-5043).
+	const configure = "configure its JAAS file (or --auth-users of holdfast serve); ZooKeeper after 3.9.5 also needs zookeeper.fips-mode=false"
 	challenge, err := saslStep(nc, 1, []byte{})
 	switch {
 	case errors.Is(err, ErrAuthFailed):
-		return fmt.Errorf("%w: the server has no SASL DIGEST-MD5; is its JAAS file, or --auth-users of holdfast serve, configured?", err)
+		return fmt.Errorf("%w: the server has no SASL DIGEST-MD5: %s", err, configure)
 	case err != nil:
 		return err
 	case len(challenge) == 0:
-		return fmt.Errorf("%w: the server has no SASL; is its JAAS file, or --auth-users of holdfast serve, configured?", ErrAuthFailed)
+		return fmt.Errorf("%w: the server has no SASL, or no DIGEST-MD5: %s", ErrAuthFailed, configure)
 	}
 	d, err := parseChallenge(string(challenge))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/zkproto"
@@ -24,14 +25,23 @@ type Session struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	mu       sync.Mutex    // guards the fields below, and those of conn and request that say so
-	over     error         // why the session is over; nil while it lives
-	timeout  time.Duration // the smallest that any server has answered
-	proven   time.Time     // send time of the latest answered request
-	lastZxid int64         // of ordinary replies
-	queue    []*request    // not sent yet; outlives a connection
-	xid      int32         // of the latest request, see nextXid
-	watches  watchTable
+	held atomic.Int64 // bytes of long answers that no caller has taken, see held.go
+
+	mu      sync.Mutex    // guards the fields below, and those of conn and request that say so
+	over    error         // why the session is over; nil while it lives
+	timeout time.Duration // the smallest that any server has answered
+	proven  time.Time     // send time of the latest answered request
+	served  time.Time     // when a server last answered a request; zero: never
+
+	// See unknown.go:
+	breaks       int // connections in a row that broke while requests had no answer
+	suspect      suspect
+	modeHidden   bool       // the server never answers askMode
+	keepsWatches bool       // the server cannot remove watches, so their events come and concern nobody
+	lastZxid     int64      // of ordinary replies
+	queue        []*request // not sent yet; outlives a connection
+	xid          int32      // of the latest request, see nextXid
+	watches      watchTable
 	// Watches are registered relative to watchZxid. It does not advance while some watches are
 	// not at the server: if the connection broke then, the events that they missed would be
 	// lost.
@@ -136,8 +146,8 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	// The watches go first, so that no read of a caller can overtake the events that the server
 	// owes us. (go-zookeeper sends them from a goroutine of their own.) Upkeep that the
 	// previous connection did not send is out of date.
-	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.upkeep || r.asksMode })
-	s.queue, s.registering = nil, 0
+	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.upkeep || r.asksMode || r.probesOthers })
+	s.queue, s.registering = c.beCareful(), 0
 	for _, r := range s.watches.registrations(s.watchZxid, "") {
 		s.queueUpkeep(r)
 	}
@@ -152,12 +162,11 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	s.heartbeat(c)
 	c.nc.Close()
 	wg.Wait()
-	if planned = c.cause == errReattach; planned {
-		s.client.cfg.Trace.reattaching(s.id)
-	} else {
-		s.client.cfg.Trace.disconnected(s.id, c.cause)
+	demand, _ := errors.AsType[*loginDemand](c.cause)
+	if demand != nil {
+		c.demanded(demand)
 	}
-
+	planned = c.cause == errReattach
 	s.mu.Lock()
 	s.conn = nil
 	if c.mode != modeUnknown {
@@ -167,15 +176,37 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	for _, r := range lost {
 		s.forgetArming(r)
 	}
+	var hopeless []*request
+	var why error
+	if !planned && c.cause != ErrClosed && demand == nil {
+		hopeless, why = c.broke(lost)
+	}
 	s.mu.Unlock()
+	switch {
+	case planned:
+		s.client.cfg.Trace.reattaching(s.id)
+	case len(lost) > 0:
+		s.client.cfg.Trace.disconnected(s.id, fmt.Errorf("%w, without an answer to %v %s", c.cause, lost[0].op, lost[0].path))
+	default:
+		s.client.cfg.Trace.disconnected(s.id, c.cause)
+	}
 	// The cause is text only (%v, not %w): errors.Is must not take one request's bad answer for
 	// another's.
 	err := fmt.Errorf("%w: %v", ErrConnectionLoss, c.cause)
-	if c.cause == ErrClosed {
+	switch {
+	case c.cause == ErrClosed:
 		err = ErrClosed
+	case demand != nil && s.ctx.Err() != nil:
+		err = context.Cause(s.ctx)
+	}
+	for _, r := range hopeless {
+		r.complete(r.fail(why, slices.Contains(lost, r)))
 	}
 	for _, r := range lost {
-		r.complete(r.fail(err, true))
+		if slices.Contains(hopeless, r) {
+			continue
+		}
+		r.complete(r.fail(err, demand == nil || r.xid != demand.xid))
 	}
 	return planned
 }

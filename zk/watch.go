@@ -268,7 +268,7 @@ func (s *Session) stopWatch(w *Watch) {
 // disarm removes w's watch at the server if no other watch needs it. Without a connection there
 // is nothing to remove. mu must be held.
 func (s *Session) disarm(w *Watch) {
-	if s.conn == nil || s.over != nil || s.watches.needed(w.armKey()) {
+	if s.conn == nil || s.over != nil || s.keepsWatches || s.watches.needed(w.armKey()) {
 		return
 	}
 	kind := zkproto.WatchData

@@ -8,7 +8,9 @@ import (
 	"holdfast/zkproto"
 )
 
-// An Action says what happens to an intercepted request.
+// An Action says what happens to an intercepted request. Action(code) of an error, such as
+// zkproto.CodeBadArguments, means that the server answers with that error in its turn and does not execute the
+// request. After zkproto.CodeUnimplemented, the connection breaks: so servers treat a request that they do not know.
 type Action int
 
 // The results of Intercept's function.
@@ -25,7 +27,7 @@ type inspector struct {
 	up, down direction
 
 	mu     sync.Mutex
-	denied map[int32]Action // by xid: requests whose reply is DropReply or Throttle
+	denied map[int32]Action // by xid: requests whose reply is DropReply or an error
 }
 
 // A writer holds its direction, also while the write waits for room. So each direction has its
@@ -106,12 +108,16 @@ func (c *connection) inspectRequest(frame []byte) []byte {
 	if r.Err() != nil || f == nil {
 		return frame
 	}
-	switch a := f(pathOf(h.Op, r)); a {
-	case DropRequest:
+	a := f(pathOf(h.Op, r))
+	if a == Throttle {
+		a = Action(zkproto.CodeThrottled)
+	}
+	switch {
+	case a == DropRequest:
 		return nil
-	case DropReply:
+	case a == DropReply:
 		c.inspector.deny(h.Xid, a)
-	case Throttle:
+	case a < 0:
 		// Replies come in the order of the requests, so the server gets a harmless request in
 		// place of this one.
 		c.inspector.deny(h.Xid, a)
@@ -165,18 +171,23 @@ func (c *connection) fromServer(b []byte) (int, error) {
 	for frame := down.next(); frame != nil; frame = down.next() {
 		var h zkproto.ReplyHeader
 		h.Decode(zkproto.NewReader(frame[4:]))
+		var a Action
 		if down.seen > 1 {
-			switch c.inspector.denial(h.Xid) {
-			case DropReply:
+			switch a = c.inspector.denial(h.Xid); {
+			case a == DropReply:
 				c.cut()
 				return 0, syscall.ECONNRESET
-			case Throttle:
-				h.Err = zkproto.CodeThrottled
+			case a < 0:
+				h.Err = zkproto.Code(a)
 				frame = framed(&h)
 			}
 		}
 		if _, err := c.server.out.write(frame); err != nil {
 			return 0, err
+		}
+		if a == Action(zkproto.CodeUnimplemented) {
+			c.cut()
+			return 0, syscall.ECONNRESET
 		}
 	}
 	return len(b), nil

@@ -215,6 +215,24 @@ func TestThrottledRequestIsNotExecuted(t *testing.T) {
 	})
 }
 
+// An error in place of the answer: the request is not executed. A server that does not know a request closes the connection.
+func TestInterceptAnswersWithAnError(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := srv.Client()
+		for _, code := range []zkproto.Code{zkproto.CodeBadArguments, zkproto.CodeUnimplemented} {
+			srv.Intercept(zkproto.OpCreate2, func(string) zktest.Action { return zktest.Action(code) })
+			results, err := c.Pipeline(t.Context(), zk.CreateOp("/a", nil, zk.Persistent), zk.ExistsOp("/"))
+			lost := errors.Is(results[1].Err, zk.ErrConnectionLoss)
+			if !errors.Is(err, code) || zk.MayHaveHappened(results[0].Err) || lost != (code == zkproto.CodeUnimplemented) {
+				t.Errorf("%v: %v, and the request behind it %v", code, err, results[1].Err)
+			}
+			if exists(t, c, "/a") {
+				t.Errorf("%v: the request was executed", code)
+			}
+		}
+	})
+}
+
 // When a reply is dropped, the replies before it on the same connection must have arrived.
 func TestDropReplyLosesNothingBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {

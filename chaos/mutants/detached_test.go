@@ -30,7 +30,7 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 625, bug: "a waiter that may not remove an expired lock tries again and again", where: "–",
-			edits: []edit{{"internal/queue/await.go", "denied = errors.Is(err, ErrLocked)\n\t\t\tif err == nil || denied {", "if err == nil || errors.Is(err, ErrLocked) {\n\t\t\t\ttime.Sleep(time.Second)"}, {"internal/queue/await.go", "\t\"errors\"\n\n", "\t\"errors\"\n\t\"time\"\n\n"}},
+			edits: []edit{{"internal/queue/await.go", "denied = errors.Is(err, ErrLocked)\n\t\t\tif err == nil || denied {", "if err == nil || errors.Is(err, ErrLocked) {\n\t\t\t\ttime.Sleep(time.Second)"}},
 			tests: []string{"TestExpiredDetachedLockThatNobodyMayRemove"},
 		},
 		{

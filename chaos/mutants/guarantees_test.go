@@ -248,7 +248,7 @@ func ofTheHazards() []mutant {
 		},
 		{
 			number: 341, bug: "a request whose answer was lost counts as one that was not sent", where: "–",
-			edits: []edit{{"zk/session.go", "r.complete(r.fail(err, true))", "r.complete(r.fail(err, false))"}},
+			edits: []edit{{"zk/session.go", "r.fail(err, demand == nil || r.xid != demand.xid)", "r.fail(err, demand != nil && r.xid != demand.xid)"}},
 			pkg:   "zk", tests: []string{"TestLostRepliesAreToldFromLostRequests"},
 		},
 		{
@@ -258,12 +258,12 @@ func ofTheHazards() []mutant {
 		},
 		{
 			number: 343, bug: "the parents of a lock are persistent nodes in every layout", where: "–",
-			edits: []edit{{"internal/queue/join.go", "[]byte{}, p.Queue.parentMode(), p.Queue.ACL...)", "[]byte{}, zk.Persistent, p.Queue.ACL...)"}},
+			edits: []edit{{"internal/queue/join.go", "[]byte{}, mode, p.Queue.ACL...)", "[]byte{}, zk.Persistent, p.Queue.ACL...)"}},
 			tests: []string{"TestParentsAreWhatTheLayoutSays"},
 		},
 		{
 			number: 344, bug: "the parents of a lock are open to everybody", where: "–",
-			edits: []edit{{"internal/queue/join.go", "[]byte{}, p.Queue.parentMode(), p.Queue.ACL...)", "[]byte{}, p.Queue.parentMode())"}},
+			edits: []edit{{"internal/queue/join.go", "[]byte{}, mode, p.Queue.ACL...)", "[]byte{}, mode)"}},
 			tests: []string{"TestWithACLIsOnEveryNodeThatTheLockMakes"},
 		},
 		{

@@ -77,7 +77,7 @@ func ofTheLease() []mutant {
 		},
 		{
 			number: 164, bug: "a planned re-attach is counted as a loss", where: "–",
-			edits: []edit{{"zk/session.go", "if planned = c.cause == errReattach; planned {", "if planned = c.cause == nil; planned {"}},
+			edits: []edit{{"zk/session.go", "planned = c.cause == errReattach\n", "planned = c.cause == nil\n"}},
 			pkg:   "zk", tests: []string{"TestPlannedReattachIsNoLossInTraceAndLog", "TestPlannedReattachGoesToTheSameServerFirst"},
 		},
 		{

@@ -95,7 +95,7 @@ func ofMoreHazards() []mutant {
 		},
 		{
 			number: 373, bug: "the first refusal of a login is final", where: "ZOOKEEPER-4839",
-			edits: []edit{{"zk/client.go", "if refusals++; refusals == 2 {", "if refusals++; refusals == 1 {"}},
+			edits: []edit{{"zk/auth.go", "const refusalsOfOne = 2", "const refusalsOfOne = 1"}},
 			pkg:   "zk", tests: []string{"TestOneRefusalIsNotTheLastWord"},
 		},
 		{
@@ -154,8 +154,8 @@ func ofMoreHazards() []mutant {
 			tests: []string{"TestReadersAndWritersUnderFaults"},
 		},
 		{
-			number: 391, bug: "the refusal of a login after a reconnect is told as the end of the session", where: "–",
-			edits: []edit{{"zk/session.go", "\tcase err != nil:\n\t\ts.end(err)\n", "\tcase err != nil:\n\t\ts.end(ErrSessionExpired)\n"}},
+			number: 391, bug: "the refusal of a login after a reconnect is told as the end of the client", where: "–",
+			edits: []edit{{"zk/client.go", "req.SessionID == 0 {\n\t\t\treturn nil, nil, sent, c.refuse(t.server, err)", "req.SessionID == 0 {\n\t\t\treturn nil, nil, sent, err"}},
 			pkg:   "zk", tests: []string{"TestRefusedAuthAfterAReconnectEndsTheSessionAndFailsWhatWaits"},
 		},
 		{

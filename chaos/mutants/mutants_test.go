@@ -103,6 +103,7 @@ func mutants() []mutant {
 		ofMendedKinds(),
 		ofMendedServe(),
 		ofProcesses(),
+		ofMendedClient(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

@@ -118,6 +118,12 @@ type tenure struct {
 	release func() error
 }
 
+// tryPatience is how many session timeouts an attempt without a wait lasts at most, for example while the server throttles.
+const tryPatience = 3
+
+// errUndecided is the cause of a context that ends such an attempt.
+var errUndecided = errors.New("the server has not decided it in time")
+
 // errWaitOver is the cause of a context that ends a bounded wait.
 var errWaitOver = errors.New("the wait timed out")
 
@@ -332,10 +338,14 @@ func (k *taker) giveUp(h *holdfast.Hold) error {
 
 func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
 	go c.watch(ctx, k.timeout, cancel)
-	h, err := k.resized(ctx, c.client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.TryLock(ctx) })
+	bounded, stop := context.WithTimeoutCause(ctx, tryPatience*k.timeout, errUndecided)
+	defer stop()
+	h, err := k.resized(ctx, c.client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.TryLock(bounded) })
 	switch {
+	case errors.Is(err, errUndecided):
+		return nil, k.unanswered(c, tryPatience*k.timeout, err)
 	case errors.Is(err, holdfast.ErrLocked):
-		return nil, k.reservedOr(err, func() error { return k.busy(ctx, c.client) })
+		return nil, k.reservedOr(err, func() error { _, busy := k.busy(ctx, c.client); return busy })
 	case errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, holdfast.ErrUncertain) && c.contact.lost() > 0:
 		return nil, k.lostContact(c)
 	case err != nil:
@@ -360,7 +370,13 @@ func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, 
 	case errors.Is(err, errWaitOver) && c.contact.lost() > 0:
 		return nil, k.lostContact(c)
 	case errors.Is(err, errWaitOver):
-		busy := k.reservedOr(err, func() error { return k.busy(ctx, c.client) })
+		busy := k.reservedOr(err, func() error {
+			known, busy := k.busy(ctx, c.client)
+			if _, ok := errors.AsType[*zk.Error](err); ok && !known {
+				return k.unanswered(c, k.wait, err)
+			}
+			return busy
+		})
 		if c.contact.lost() > 0 { // it was lost just before the wait ended, so nobody knows who holds the lock
 			return nil, k.lostContact(c)
 		}
@@ -369,6 +385,15 @@ func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, 
 		return nil, k.failed(err)
 	}
 	return h, nil
+}
+
+// unanswered returns the error of a wait that ended during a request, while a server could be reached. So nobody is known
+// to hold the lock. err names the request.
+func (k *taker) unanswered(c *connection, after time.Duration, err error) error {
+	if e, ok := errors.AsType[*holdfast.Error](err); ok {
+		err = e.Err
+	}
+	return &fault{exitUnavailable, fmt.Errorf("%s: timed out after %v, and nobody is known to hold it: %v%s", k.name, after, err, c.contact.trouble()), "holdfast doctor examines the server"}
 }
 
 // lostContact returns the error of a wait that lost contact with all servers.

@@ -208,7 +208,7 @@ func TestBusyNamesTheReservationAndNotItsOwnNode(t *testing.T) {
 		}
 		k, c := newTestTaker(srv), srv.Client()
 		want := regexp.MustCompile(`^job: held until \S+ by first \(--min-hold\)$`)
-		if err := k.busy(t.Context(), c); !want.MatchString(err.Error()) {
+		if _, err := k.busy(t.Context(), c); !want.MatchString(err.Error()) {
 			t.Errorf("busy without a queue: %v; want %v", err, want)
 		}
 		own, err := holdfast.NewMutex(c, lockPath).Lock(t.Context())
@@ -216,7 +216,7 @@ func TestBusyNamesTheReservationAndNotItsOwnNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer own.Unlock()
-		if err := k.busy(t.Context(), c); !want.MatchString(err.Error()) {
+		if _, err := k.busy(t.Context(), c); !want.MatchString(err.Error()) {
 			t.Errorf("busy with its own node in the queue: %v; want %v", err, want)
 		}
 	})
@@ -254,6 +254,56 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 			t.Errorf("it also said: %q", (<-k.say.queue).line)
 		}
 	})
+}
+
+// Exit code 75 says that somebody has the lock. If the server just does not answer, nobody is known to.
+func TestBoundedWaitWithoutAnAnswerIsNotBusy(t *testing.T) {
+	for _, tt := range []struct {
+		what string
+		op   zkproto.Op
+		give func(k *taker)
+		says string
+	}{
+		{"mutex", zkproto.OpCreate2, func(*taker) {}, "create " + lockPath},
+		{"semaphore", zkproto.OpMulti, func(k *taker) { k.kind.limit, k.kind.permits = 2, 1 }, "multi"},
+		{"slots", zkproto.OpMulti, func(k *taker) { k.kind.limit, k.kind.slot = 2, true }, "multi"},
+		{"node", zkproto.OpCreate2, func(k *taker) { k.kind.node = true }, "create " + lockPath},
+	} {
+		for _, held := range []bool{false, true} {
+			for name, action := range map[string]zktest.Action{"drops": zktest.DropRequest, "throttles": zktest.Throttle} {
+				t.Run(fmt.Sprintf("%s/%s/held %v", tt.what, name, held), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						srv := zktest.NewServer()
+						defer srv.Close()
+						other := srv.Client()
+						k := newTestTaker(srv)
+						k.bounded, k.wait = true, 500*time.Millisecond
+						tt.give(k)
+						if held {
+							k.kind.limit = min(k.kind.limit, 1)
+							h, err := k.locker(other).Lock(t.Context())
+							if err != nil {
+								t.Fatal(err)
+							}
+							defer func() {
+								srv.Intercept(tt.op, nil)
+								h.Unlock()
+							}()
+						}
+						srv.Intercept(tt.op, func(string) zktest.Action { return action })
+						_, err := k.take(nil)
+						got := explain(err)
+						switch {
+						case held && got.code != exitBusy:
+							t.Errorf("%v, exit code %d; want %d: somebody holds it", err, got.code, exitBusy)
+						case !held && (got.code != exitUnavailable || !strings.Contains(err.Error(), tt.says)):
+							t.Errorf("%v, exit code %d; want %d with the request %q", err, got.code, exitUnavailable, tt.says)
+						}
+					})
+				})
+			}
+		}
+	}
 }
 
 func TestBoundedWaitGoesOnInTheNextSession(t *testing.T) {

@@ -28,6 +28,9 @@ type contact struct {
 
 	mu       sync.Mutex // guards the fields below
 	down     time.Time  // when contact was lost; zero while a server answers
+	server   string     // the last that has attached the session
+	broke    int        // connections that broke
+	cause    error      // of the last of them
 	failures []failure  // the latest failure of each address
 }
 
@@ -51,7 +54,7 @@ func (c *contact) trace() *zk.Trace {
 			defer c.mu.Unlock()
 			switch {
 			case err == nil:
-				c.down, c.failures = time.Time{}, nil
+				c.down, c.failures, c.server = time.Time{}, nil, server
 			case errors.Is(err, context.Canceled), timedOut(err) && took < time.Second:
 				return // the client itself ended the attempt
 			default:
@@ -62,10 +65,12 @@ func (c *contact) trace() *zk.Trace {
 			}
 			c.wake()
 		},
-		Disconnected: func(int64, error) {
+		Disconnected: func(_ int64, cause error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.down = time.Now()
+			c.broke++
+			c.cause = cause
 			c.wake()
 		},
 	}
@@ -252,9 +257,30 @@ func (u *unreachable) Unwrap() []error {
 // gaveUp returns the error of a wait for a server that timed out after within.
 func (c *contact) gaveUp(within time.Duration) error {
 	_, causes := c.state()
+	trouble := c.trouble()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.failures) == 0 {
+		causes += trouble
+	}
 	return &unreachable{within, causes, slices.Clone(c.failures)}
+}
+
+// connected returns the last server that has attached the session.
+func (c *contact) connected() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.server
+}
+
+// trouble says how often connections broke, for the end of a message. It returns "" if none did.
+func (c *contact) trouble() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broke == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s broke, the last: %v)", counted(c.broke, "connection"), c.cause)
 }
 
 // isDown reports whether no server is connected.

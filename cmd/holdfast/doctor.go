@@ -28,8 +28,9 @@ hint says what to do. doctor examines
   watchdog     how holdfast run can end a command here
   name         the addresses of each host name
   certificate  of zks:// servers: issuer, host name, days left
-  server       each address by itself: mode, version, time of a read and of a write
-  session      the session timeout that the server grants, and its minimum
+  server       each address by itself: mode, version, time of a read and of a write; whether it is Apache
+               ZooKeeper (or holdfast serve), and has containers, which vanish when nobody uses them
+  session      the session timeout that the server grants, and its minimum; which outage a command survives
   clock        the difference between the server's clock and this machine's
   servers      whether all of them are one service
   locks        places that nobody can release, places without an owner, empty directories

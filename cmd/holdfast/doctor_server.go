@@ -44,6 +44,7 @@ type examined struct {
 	client   *zk.Client // nil without a session
 	probe    string     // path of the probe node, "" without one
 	probed   bool       // the probe node was made; otherwise it may have been
+	leased   bool       // locks can be held there
 }
 
 // examineServers examines all servers at the same time, and then the locks. It reports whether a server
@@ -205,7 +206,7 @@ func someOf(ctx context.Context) time.Duration {
 }
 
 var (
-	versionLine = regexp.MustCompile(`(?m)^Zookeeper version: ([^\s,]{1,60})`)
+	versionLine = regexp.MustCompile(`(?m)^([\w .-]{1,60}) version: ([^\s,]{1,60})`)
 	modeLine    = regexp.MustCompile(`(?m)^Mode: ([\w-]{1,30})`)
 )
 
@@ -224,10 +225,26 @@ func (e *examined) ask(nc net.Conn, patience time.Duration) (version string) {
 	if m := modeLine.FindSubmatch(text); m != nil {
 		e.mode = string(m[1])
 	}
-	if m := versionLine.FindSubmatch(text); m != nil {
-		version, _, _ = strings.Cut(string(m[1]), "--") // then follows the commit
+	version, other := software(text)
+	if other != "" {
+		e.warning("server", "use Apache ZooKeeper where two must never hold one lock: how its servers prove that a session lives is known, and a holder elsewhere may be told too late",
+			"%s: the server says that it is %s, and not Apache ZooKeeper", e.name, other)
 	}
 	return version
+}
+
+// software returns the version in an answer to srvr. other is the name and the version of a server that is not Apache
+// ZooKeeper, or holdfast serve, which answers as ZooKeeper does.
+func software(text []byte) (version, other string) {
+	m := versionLine.FindSubmatch(text)
+	if m == nil {
+		return "", ""
+	}
+	version, _, _ = strings.Cut(string(m[2]), "--") // then follows the commit
+	if name := string(m[1]); name != "Zookeeper" {
+		other = name + " " + version
+	}
+	return version, other
 }
 
 // open opens a session, measures it, and leaves it open with a probe node. about says more of the server.
@@ -239,7 +256,7 @@ func (d *doctor) open(ctx context.Context, e *examined, cfg zk.Config, about ...
 		switch {
 		case errors.Is(err, zk.ErrAuthFailed):
 			e.answered = true
-			e.problem("server", "check --auth and --password-file", "%s: the login was refused", e.name)
+			e.problem("server", "check --auth and --password-file; for sasl-digest, ZooKeeper after 3.9.5 needs zookeeper.fips-mode=false", "%s: the login was refused", e.name)
 		case certificateFault(err) != "":
 			e.answered = true
 			e.problem("server", certificateFault(err), "%s: %s", e.name, cut(err.Error(), 200))
@@ -263,8 +280,12 @@ func (d *doctor) open(ctx context.Context, e *examined, cfg zk.Config, about ...
 		return
 	}
 	d.judgeTimeout(e, session.Timeout(), least)
+	tick := cmp.Or(cfg.TickTime, zk.DefaultTickTime)
 	if e.mode == "leader" || e.mode == "follower" || e.mode == "observer" {
-		e.judgeTick(cmp.Or(cfg.TickTime, zk.DefaultTickTime), least)
+		e.judgeTick(tick, least)
+	}
+	if e.leased {
+		e.judgeOutages(session.Timeout(), tick)
 	}
 }
 
@@ -289,7 +310,7 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 	fail := func(what string, err error) {
 		switch {
 		case errors.Is(err, zk.ErrAuthFailed):
-			e.problem("server", "log in with --auth sasl-digest:USER --password-file FILE", "%s: the server demands a login", e.name)
+			e.problem("server", loginHint, "%s: the server demands a login", e.name)
 			e.refused = true
 		case errors.Is(err, zk.ErrNoAuth):
 			e.problem("server", "log in with --auth, or let somebody with permission change the ACL", "%s: no permission to %s", e.name, what)
@@ -343,6 +364,7 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 	} else {
 		e.ok("server", "%s", found)
 	}
+	e.judgeContainers(ctx, session, probe)
 	e.judgeClock(time.UnixMilli(stat.Ctime), before, after)
 	// A lease fails if the session timeout is too short for the ensemble's tickTime.
 	lease, err := session.Lease(ctx, probe)
@@ -354,7 +376,22 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 		}
 		e.problem("session", hint, "%s: locks would fail: %s", e.name, cut(err.Error(), 250))
 	case err == nil:
+		e.leased = true
 		lease.Release()
+	}
+}
+
+// judgeContainers asks for a container where there is a node, so the server makes none.
+func (e *examined) judgeContainers(ctx context.Context, session *zk.Session, probe string) {
+	var err error
+	for ctx.Err() == nil {
+		if _, _, err = session.Create(ctx, probe, nil, zk.Container); !errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, zk.ErrThrottled) {
+			break
+		}
+	}
+	if errors.Is(err, zk.ErrUnimplemented) || errors.Is(err, zk.ErrBadArguments) {
+		e.warning("server", "locks work; remove empty directories from time to time. Apache ZooKeeper has containers since 3.5",
+			"%s: the server has no containers, so the directories of locks stay when nobody uses them: %s", e.name, cut(err.Error(), 250))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"holdfast"
+	"holdfast/internal/queue"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
@@ -118,6 +119,9 @@ func brief(text string) string {
 	return cut(strings.Join(words, " "), maxMessage)
 }
 
+// loginHint says how to log in at a server that demands it.
+const loginHint = "log in with --auth sasl-digest:USER --password-file FILE, or with --auth digest:USER where the server's enforce.auth.schemes is digest"
+
 // explain finds the exit code of an error that is no fault.
 func explain(err error) *fault {
 	if f, ok := errors.AsType[*fault](err); ok {
@@ -129,9 +133,11 @@ func explain(err error) *fault {
 	case errors.Is(err, holdfast.ErrLost), errors.Is(err, zk.ErrSessionExpired):
 		return &fault{exitLost, err, ""}
 	case errors.Is(err, zk.ErrAuthFailed):
-		return &fault{exitDenied, err, "log in with --auth sasl-digest:USER --password-file FILE"}
+		return &fault{exitDenied, err, loginHint}
 	case errors.Is(err, fs.ErrPermission): // also zk.ErrNoAuth
 		return &fault{exitDenied, err, ""}
+	case errors.Is(err, queue.ErrTooMuch):
+		return &fault{exitUnavailable, err, "give a prefix that fewer names have; limits are in docs/reference/limits.md"}
 	case errors.Is(err, zk.ErrInvalidPath):
 		return &fault{exitUsage, err, ""}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/deed"
+	"holdfast/internal/queue"
 	"holdfast/internal/survey"
 	"holdfast/zk"
 )
@@ -162,6 +163,9 @@ const lsParallel = 32
 func findLocks(ctx context.Context, c *zk.Client, prefix string, layout holdfast.Layout) ([]located, error) {
 	w := &walk{client: c, prefix: prefix, layout: layout}
 	w.idle.L = &w.mu
+	if err := catchUp(ctx, c, parent(prefix)); err != nil {
+		return nil, err
+	}
 	w.todo = []visit{{path: parent(prefix), root: true}}
 	group, ctx := errgroup.WithContext(ctx)
 	for range lsParallel {
@@ -179,6 +183,9 @@ type walk struct {
 	client *zk.Client
 	prefix string
 	layout holdfast.Layout
+
+	budget queue.Budget
+	long   sync.Mutex // is held by the reader of a long directory
 
 	mu    sync.Mutex // guards the fields below
 	idle  sync.Cond  // signals a change of todo, busy or over
@@ -223,9 +230,34 @@ func (w *walk) work(ctx context.Context) error {
 	}
 }
 
+// longDirectory is the number of children from which a directory is read alone, since it takes much memory meanwhile.
+const longDirectory = 10_000
+
+// inspect is inspect within the budget.
+func (w *walk) inspect(ctx context.Context, path string) ([]string, []holdfast.Entry, error) {
+	listed, err := list(ctx, w.client, path)
+	if err == nil {
+		err = w.budget.KeepNames(path, listed)
+	}
+	if err != nil || listed == nil {
+		return nil, nil, err
+	}
+	if len(listed) > longDirectory {
+		w.long.Lock()
+		defer w.long.Unlock()
+	}
+	places, err := readQueue(ctx, w.client, path, w.layout)
+	for _, e := range places {
+		if err == nil {
+			err = w.budget.Keep(0, len(e.Path)+len(e.Name)+len(e.Owner)+len(e.Reason))
+		}
+	}
+	return listed, places, err
+}
+
 // visit reads one node. It returns the lock that it is, if it is one, and the nodes below it to visit.
 func (w *walk) visit(ctx context.Context, v visit) (found []located, below []visit, err error) {
-	children, queue, err := inspect(ctx, w.client, v.path, w.layout)
+	children, queue, err := w.inspect(ctx, v.path)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth) && !v.root:
 		if strings.HasPrefix(v.path, w.prefix) {
@@ -304,21 +336,40 @@ func parent(prefix string) string {
 // inspect returns a node's children and the queue among them. The children are nil if the node does
 // not exist.
 func inspect(ctx context.Context, c *zk.Client, path string, layout holdfast.Layout) ([]string, []holdfast.Entry, error) {
-	var queue []holdfast.Entry
-	if path != "/" { // the root is no lock
-		var err error
-		if queue, err = holdfast.List(ctx, c, path, holdfast.WithLayout(layout)); err != nil {
-			return nil, nil, err
-		}
+	if err := catchUp(ctx, c, path); err != nil {
+		return nil, nil, err
 	}
+	listed, err := list(ctx, c, path)
+	if err != nil || listed == nil {
+		return nil, nil, err
+	}
+	queue, err := readQueue(ctx, c, path, layout)
+	return listed, queue, err
+}
+
+// catchUp returns when the server shows what was written before. It may be behind the one that granted a lock.
+func catchUp(ctx context.Context, c *zk.Client, path string) error {
+	return retry(ctx, func() error { return c.Sync(ctx, path) })
+}
+
+// list returns a node's children, nil if the node does not exist.
+func list(ctx context.Context, c *zk.Client, path string) ([]string, error) {
 	listed, err := children(ctx, c, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return nil, nil, nil
+		return nil, nil
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case listed == nil:
 		listed = []string{}
 	}
-	return listed, queue, nil
+	return listed, nil
+}
+
+// readQueue returns the queue of the lock at path.
+func readQueue(ctx context.Context, c *zk.Client, path string, layout holdfast.Layout) ([]holdfast.Entry, error) {
+	if path == "/" { // the root is no lock
+		return nil, nil
+	}
+	return holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
 }

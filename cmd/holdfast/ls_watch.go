@@ -11,11 +11,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/lockwatch"
 	"holdfast/zk"
 )
 
 // lsPause is the shortest time between two lists of ls --watch.
 const lsPause = time.Second
+
+// lsWatchAgain is when ls --watch asks again for a watch that the server does not have.
+const lsWatchAgain = time.Minute
 
 // lsWatch implements ls --watch. list reads the locks to print.
 func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list func(context.Context, *zk.Client) ([]located, time.Time, error)) error {
@@ -34,6 +38,7 @@ func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list fu
 		}()
 		picture := &picture{out: cmd.OutOrStdout(), printer: p, globals: g, contact: c.contact.state}
 		defer picture.end()
+		var pace lockwatch.Pace
 		for {
 			began := time.Now()
 			var found []located
@@ -66,7 +71,7 @@ func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list fu
 					return err
 				}
 			}
-			if err := picture.wait(ctx, changes, max(lsPause, 9*time.Since(began)), err != nil); err != nil {
+			if err := picture.wait(ctx, changes, pace.Pause(lsPause, time.Since(began)), err != nil); err != nil {
 				return err
 			}
 		}
@@ -89,7 +94,8 @@ func watchChanges(ctx context.Context, c *zk.Client, path string, changes chan<-
 			return nil
 		case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss), errors.Is(err, zk.ErrThrottled):
 		case errors.Is(err, zk.ErrUnimplemented):
-			for tick := time.Tick(lsPause); ctx.Err() == nil; <-tick {
+			// Another member, or a later version, may have such watches.
+			for tick, until := time.Tick(lsPause), time.Now().Add(lsWatchAgain); ctx.Err() == nil && time.Now().Before(until); <-tick {
 				change()
 			}
 		case err != nil:

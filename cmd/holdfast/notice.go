@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/queue"
 	"holdfast/zk"
 )
 
 const (
 	// noticeAfter is how long a wait lasts before holdfast reports it.
 	noticeAfter = time.Second
-	// lookPatience limits a read of the queue for a message.
+	// lookPatience limits a read of the queue for a message, and lookedAt the places that it reads.
 	lookPatience = 2 * time.Second
+	lookedAt     = 1000
 )
 
 // notice reports on stderr, after a second of waiting, the holder and this client's position. It
@@ -61,9 +63,10 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 	}
 }
 
-// busy returns the error of a lock that another client holds, with the holder if it can be read. The first node of a
-// queue can be this client's own, since a wait can end while the client reads whether the lock is reserved.
-func (k *taker) busy(ctx context.Context, c *zk.Client) error {
+// busy returns the error of a lock that another client holds, with the holder if it can be read: then known is true. The
+// first node of a queue can be this client's own, since a wait can end while the client reads whether the lock is
+// reserved.
+func (k *taker) busy(ctx context.Context, c *zk.Client) (known bool, _ error) {
 	name, what := k.name, "locked"
 	for _, path := range k.paths() {
 		queue := k.blocking(path, k.look(ctx, c, path))
@@ -74,14 +77,14 @@ func (k *taker) busy(ctx context.Context, c *zk.Client) error {
 			why = "held by " + holder(queue[0], time.Now())
 		}
 		if why != "" {
-			name, what = k.called(path), why
+			name, what, known = k.called(path), why, true
 			break
 		}
 	}
 	if k.bounded {
 		what = fmt.Sprintf("timed out after %v: %s", k.wait, what)
 	}
-	return &fault{exitBusy, fmt.Errorf("%s: %s", name, what), ""}
+	return known, &fault{exitBusy, fmt.Errorf("%s: %s", name, what), ""}
 }
 
 // owns reports whether a place in a queue is of this client's session.
@@ -107,6 +110,10 @@ func waitingFor(queue []holdfast.Entry, session int64, node bool) string {
 	switch {
 	case node && len(queue) > 0 && queue[0].Session != session:
 		return "held by " + holder(queue[0], time.Now())
+	case position == 0 && len(queue) >= lookedAt && queue[0].Held && queue[0].Session != session && waiters == 0:
+		return "held by " + holder(queue[0], time.Now())
+	case position == 0 && len(queue) >= lookedAt && queue[0].Held && queue[0].Session != session:
+		return fmt.Sprintf("held by %s, with %d or more waiting before this one", holder(queue[0], time.Now()), waiters)
 	case position == 0:
 		return ""
 	case !queue[0].Held: // at a semaphore's turnstile, while a holder releases
@@ -130,7 +137,7 @@ func (k *taker) called(path string) string {
 func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.Entry {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	queue, err := holdfast.List(ctx, c, path, holdfast.WithLayout(k.kind.layout.Layout))
+	queue, err := holdfast.List(queue.WithMost(ctx, lookedAt), c, path, holdfast.WithLayout(k.kind.layout.Layout))
 	if err != nil {
 		return nil
 	}

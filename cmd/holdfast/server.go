@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -143,8 +146,42 @@ func (g *globals) connect(ctx context.Context, t target, patience time.Duration,
 	}
 	if session, err := c.client.Session(ctx); err == nil {
 		say.detail("connected to %s (%s): session 0x%x, timeout %v", t.url, g.whence("server"), uint64(session.ID()), session.Timeout())
+		if say.log.verbose && t.dir == "" {
+			c.identify(ctx, cfg, say)
+		}
 	}
 	return c, nil
+}
+
+// identify reports if the connected server says that it is not Apache ZooKeeper.
+func (c *connection) identify(ctx context.Context, cfg zk.Config, say *sayer) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	network, addr := "tcp", c.contact.connected()
+	if path, ok := strings.CutPrefix(addr, "unix://"); ok {
+		network, addr = "unix", path
+	}
+	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return
+	}
+	defer nc.Close()
+	deadline, _ := ctx.Deadline()
+	_ = nc.SetDeadline(deadline)
+	if cfg.TLS != nil {
+		cfg.TLS = cfg.TLS.Clone()
+		if host, _, err := net.SplitHostPort(addr); err == nil && cfg.TLS.ServerName == "" {
+			cfg.TLS.ServerName = host
+		}
+		nc = tls.Client(nc, cfg.TLS)
+	}
+	if _, err := io.WriteString(nc, "srvr"); err != nil {
+		return
+	}
+	text, _ := io.ReadAll(io.LimitReader(nc, 64<<10))
+	if _, other := software(text); other != "" {
+		say.line("%s says that it is %s, and not Apache ZooKeeper: how an ensemble proves that a session lives is known for Apache's only", addr, other)
+	}
 }
 
 // admits returns an error if this user may not connect to the socket of the server. To wait for a permission would be

@@ -29,15 +29,16 @@ type topModel struct {
 	act     func(a deed.Action, name, path string, places []holdfast.Entry) tea.Cmd
 	contact func() (down time.Time, causes string)
 
-	list     []located // of the last reading, by path
-	shown    []located // those that the filter chooses, in the user's order
-	held     int       // of list
-	waiting  int       // places in all queues of list
-	asOf     time.Time // when the last reading began; zero: there was none
-	due      time.Time // when the next reading is to begin
-	failed   error     // of a later reading
-	reading  time.Time // when the reading under way began; zero: none is
-	readings int       // that have begun
+	list     []located     // of the last reading, by path
+	shown    []located     // those that the filter chooses, in the user's order
+	held     int           // of list
+	waiting  int           // places in all queues of list
+	asOf     time.Time     // when the last reading began; zero: there was none
+	due      time.Time     // when the next reading is to begin
+	failed   error         // of a later reading
+	reading  time.Time     // when the reading under way began; zero: none is
+	took     time.Duration // by the last reading
+	readings int           // that have begun
 
 	width, height int
 	path          string // of the selected lock
@@ -109,7 +110,8 @@ func (m *topModel) handle(msg tea.Msg) tea.Cmd {
 func (m *topModel) take(l topList) tea.Cmd {
 	m.reading = time.Time{}
 	took := l.ended.Sub(l.began)
-	pause := max(m.interval-took, took, time.Duration(len(l.found))*topPerLock)
+	pause := max(m.interval-took, min(took, m.took), time.Duration(len(l.found))*topPerLock) // of an outage, only the reading is long
+	m.took = took
 	m.failed, m.due = l.err, l.ended.Add(pause)
 	if l.err == nil {
 		m.list, m.asOf = l.found, l.began

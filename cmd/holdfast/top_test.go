@@ -399,7 +399,7 @@ func TestTopReadsOneAtATime(t *testing.T) {
 					t.Errorf("the data are old: %v", old)
 				}
 				synctest.Wait()
-				for i := 1; i < len(begun); i++ {
+				for i := 2; i < len(begun); i++ { // the first may have waited for a server
 					if apart := begun[i].Sub(begun[i-1]); apart != tt.want {
 						t.Fatalf("reading %d begins %v after the one before; want %v", i, apart, tt.want)
 					}

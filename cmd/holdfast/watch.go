@@ -72,7 +72,8 @@ next holdfast command waits at the head of the queue, and watch prints acquired 
 watch sees every event, in order, also of locks that are held for less than a millisecond. When the
 connection breaks, watch reads all locks again. It prints what has changed, with the time of the reading,
 and a gap for each lock where the server has counted more changes. On servers before ZooKeeper 3.6, it
-reads all locks once a second, or less often if there are many.
+reads all locks once a second, or less often if there are many. Every minute, it asks whether the server is
+newer.
 
 A server reports no event of a node that the client may not read. If watch may not read all nodes of a lock, it
 prints a gap, and then no events of that lock. It finds out at the first event of another node of the lock.

@@ -33,7 +33,7 @@ const (
 )
 
 // mirroredData is how much of a node's data a Mirror keeps.
-const mirroredData = 64 << 10
+const mirroredData = queue.MaxData
 
 // A Mirror is a copy of a node and of everything below it, in all layouts. Follow keeps it up to date with one
 // persistent recursive watch: a change costs one read, or none, and many changes share requests. Only the functions
@@ -62,18 +62,27 @@ func (m *Mirror) Follow(ctx context.Context, c *zk.Client) error {
 	if m.every == 0 {
 		m.every = time.Second
 	}
-	for {
+	for lacking := 0; ; {
 		err := m.follow(ctx, c)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case errors.Is(err, zk.ErrUnimplemented):
-			err = m.pollAll(ctx, c)
+		if !errors.Is(err, zk.ErrUnimplemented) {
+			lacking = 0
+		} else if lacking++; lacking >= watchTries && ctx.Err() == nil {
+			err = m.pollAll(ctx, c, watchAgain)
 		}
-		m.Lost(err)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err == nil { // it is up to date
+			continue
+		}
+		lacks := errors.Is(err, zk.ErrUnimplemented) // another member may have such watches
+		if !lacks || m.Nodes != nil {
+			m.Lost(err)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case lacks:
 		case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss):
 		default:
 			return err
@@ -216,6 +225,9 @@ func (m *Mirror) apply(ctx context.Context, c *zk.Client, events []arrival, orde
 			}
 		}
 	})
+	if n := int64(len(m.Nodes)); n > queue.MaxNodes {
+		return fmt.Errorf("%w: more than %d", queue.ErrTooMuch, queue.MaxNodes)
+	}
 	return nil
 }
 
@@ -313,44 +325,46 @@ func (m *Mirror) readAll(ctx context.Context, c *zk.Client) (map[string]*Node, e
 		return nil, err
 	}
 	next := &Mirror{Base: m.Base, Nodes: make(map[string]*Node)}
+	var budget queue.Budget
 	for level := []string{m.Base}; len(level) > 0; {
-		got, err := reads(ctx, c, level, zk.GetOp)
-		if err != nil {
-			return nil, err
-		}
 		var parents []string
-		for i, r := range got {
+		err := readsEach(ctx, c, level, zk.GetOp, func(i int, r zk.Result) error {
 			switch {
 			case errors.Is(r.Err, zk.ErrNoNode):
-				continue
+				return nil
 			case r.Err != nil && level[i] == m.Base:
-				return nil, fmt.Errorf("read %s: %w", m.Base, r.Err)
+				return fmt.Errorf("read %s: %w", m.Base, r.Err)
 			}
 			next.put(level[i], r, true)
 			// A node without children may get some before it is listed; their events come.
 			if r.Err == nil && r.Stat.NumChildren > 0 {
 				parents = append(parents, level[i])
 			}
-		}
-		listed, err := reads(ctx, c, parents, zk.ChildrenOp)
+			return budget.Keep(0, min(len(r.Data), mirroredData))
+		})
 		if err != nil {
 			return nil, err
 		}
 		level = nil
-		for i, r := range listed {
+		err = readsEach(ctx, c, parents, zk.ChildrenOp, func(i int, r zk.Result) error {
 			for _, child := range r.Children {
 				if path := join(parents[i], child); m.within(path) {
 					level = append(level, path)
 				}
 			}
+			return budget.KeepNames(parents[i], r.Children)
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return next.Nodes, nil
 }
 
-// pollAll reads all nodes again and again.
-func (m *Mirror) pollAll(ctx context.Context, c *zk.Client) error {
-	for {
+// pollAll reads all nodes again and again for some time.
+func (m *Mirror) pollAll(ctx context.Context, c *zk.Client, lasts time.Duration) error {
+	var pace Pace
+	for until := time.Now().Add(lasts); time.Now().Before(until); {
 		began := time.Now()
 		nodes, err := m.readAll(ctx, c)
 		if err != nil {
@@ -363,7 +377,8 @@ func (m *Mirror) pollAll(ctx context.Context, c *zk.Client) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(max(m.every, 9*time.Since(began))): // a tenth of the time at most
+		case <-time.After(pace.Pause(m.every, time.Since(began))):
 		}
 	}
+	return nil
 }

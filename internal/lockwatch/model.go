@@ -20,6 +20,9 @@ type model struct {
 
 	dirs  map[string]*dir // nodes that may have children, by path
 	locks map[string]*lock
+
+	loading bool             // only Gaps are reported
+	tallies map[*lock]*tally // while a reading is compared; nil: count for each event
 }
 
 // A dir is a node that may have children.
@@ -44,6 +47,7 @@ type place struct {
 	admitted bool   // a turn whose permit has been seen
 	awaits   *place // the turn of a permit, until it is gone; then the permit is granted
 	unread   bool   // of role other: it was gone before it was read
+	gone     bool   // a reading does not have it any more
 }
 
 // info is what a read of a node tells.
@@ -53,6 +57,7 @@ type info struct {
 	ours   bool // the data are those of this package's locks
 	note   queue.Note
 	stat   zk.Stat
+	hidden int32 // of a new directory: children that came or went without an event, if it is above zero
 }
 
 // token returns the fencing token, or 0. The data are believed only where a client of this package has a reason to
@@ -69,6 +74,66 @@ type lock struct {
 	path    string
 	queue   []*place // in order; of a semaphore, its turns
 	permits []*place
+	mixed   bool // queue is not in order yet
+}
+
+// order puts the queue in order.
+func (l *lock) order() {
+	if l.mixed {
+		slices.SortStableFunc(l.queue, inOrder)
+		l.mixed = false
+	}
+}
+
+// A tally is what events say of all places of a lock.
+type tally struct {
+	waiting int
+	held    map[tenureID]int // the nodes of each tenure
+}
+
+// A tenureID is what several nodes of a holder have in common.
+type tenureID struct{ token, session int64 }
+
+func (p *place) tenure() tenureID { return tenureID{p.token(), p.info.stat.EphemeralOwner} }
+
+// tally counts the places of a lock, or returns the count.
+func (m *model) tally(l *lock) *tally {
+	if t := m.tallies[l]; t != nil {
+		return t
+	}
+	t := &tally{held: make(map[tenureID]int)}
+	for _, p := range l.queue {
+		if p.waits() {
+			t.waiting++
+		}
+	}
+	for _, some := range [][]*place{l.queue, l.permits} {
+		for _, p := range some {
+			if p.held && p.info.known {
+				t.held[p.tenure()]++
+			}
+		}
+	}
+	if m.tallies != nil {
+		m.tallies[l] = t
+	}
+	return t
+}
+
+// hold notes that a place holds its lock.
+func (m *model) hold(p *place, at time.Time) {
+	waited := p.role != permit && p.waits()
+	p.held, p.since = true, at
+	t := m.tallies[p.lock]
+	if t == nil {
+		return
+	}
+	if waited {
+		t.waiting--
+	}
+	if p.info.known {
+		t.held[p.tenure()]++
+	}
 }
 
 func newModel(g *names.Grammar, prefix string, emit func(Event)) *model {
@@ -146,8 +211,12 @@ func (m *model) created(path string, i info, at time.Time, waited time.Duration,
 	if p.role == other {
 		switch {
 		case i.known && i.stat.EphemeralOwner == 0:
-			m.dirs[path] = &dir{czxid: i.stat.Czxid, children: make(map[string]*place)}
+			d := &dir{czxid: i.stat.Czxid, cversion: max(i.hidden, 0), children: make(map[string]*place)}
+			m.dirs[path] = d
 			m.reclassify(path)
+			if i.hidden > 0 {
+				m.hide(path, d, at)
+			}
 		case i.denied:
 			m.gap(path, at, noPermission)
 		}
@@ -170,6 +239,10 @@ func (m *model) created(path string, i info, at time.Time, waited time.Duration,
 		}
 		return
 	default:
+		if !settle { // many come, and are put in order together
+			l.queue, l.mixed = append(l.queue, p), true
+			return
+		}
 		i, _ := slices.BinarySearchFunc(l.queue, p, inOrder)
 		l.queue = slices.Insert(l.queue, i, p)
 	}
@@ -237,6 +310,7 @@ func (m *model) reclassify(permits string) {
 				p.lock = &lock{path: of}
 				m.locks[of] = p.lock
 			}
+			p.lock.order()
 			i, _ := slices.BinarySearchFunc(p.lock.queue, p, inOrder)
 			p.lock.queue = slices.Insert(p.lock.queue, i, p)
 		}
@@ -307,7 +381,8 @@ func (p *place) isFirst() bool {
 func (m *model) grant(gone *place, at time.Time) {
 	for _, q := range gone.lock.permits {
 		if q.awaits == gone {
-			q.awaits, q.held, q.since = nil, true, at
+			q.awaits = nil
+			m.hold(q, at)
 			m.report(Acquired, q, at, gone.lasted(at))
 		}
 	}
@@ -403,7 +478,7 @@ func (m *model) settle(l *lock, at time.Time) {
 		waits := ahead != nil && p.name.WaitsFor(ahead.name)
 		if !waits && !p.held {
 			took := p.lasted(at)
-			p.held, p.since = true, at
+			m.hold(p, at)
 			m.report(Acquired, p, at, took)
 		}
 		if first == nil {

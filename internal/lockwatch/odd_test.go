@@ -202,7 +202,7 @@ func TestWatchSaysWhatItMayNotRead(t *testing.T) {
 				make("/locks", secret)
 				w := &watcher{client: srv.Client(), cfg: Config{Every: time.Second}}
 				w.model = newModel(grammar(holdfast.LayoutCurator), "/locks/", func(Event) {})
-				for _, f := range []func(context.Context) error{w.follow, w.poll} {
+				for _, f := range []func(context.Context) error{w.follow, func(ctx context.Context) error { return w.poll(ctx, time.Hour) }} {
 					ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 					if err := f(ctx); !errors.Is(err, zk.ErrNoAuth) {
 						t.Errorf("got %v", err)

@@ -10,22 +10,21 @@ import (
 // report emits an event. A tenure can have several nodes (permits, or the two sides of a lock): then it is
 // acquired with the first and released with the last.
 func (m *model) report(t Type, p *place, at time.Time, took time.Duration) {
-	if m.veils(p.lock) {
+	if m.loading || m.veils(p.lock) {
 		return
 	}
-	if t == Acquired || t == Released {
-		for _, q := range slices.Concat(p.lock.queue, p.lock.permits) {
-			if q != p && q.held && q.info.known && p.info.known && q.token() == p.token() && q.info.stat.EphemeralOwner == p.info.stat.EphemeralOwner {
-				return
-			}
+	all := m.tally(p.lock)
+	if (t == Acquired || t == Released) && p.info.known {
+		others := all.held[p.tenure()]
+		if t == Acquired {
+			others-- // itself
+		}
+		if others > 0 {
+			return
 		}
 	}
 	e := Event{Type: t, At: at, Lock: p.lock.path, Node: p.path, Shared: p.name.Shared && p.role == inQueue, Took: took}
-	for _, q := range p.lock.queue {
-		if q.waits() {
-			e.Waiters++
-		}
-	}
+	e.Waiters = all.waiting
 	if p.info.known {
 		n := p.info.note
 		e.Known, e.Owner, e.Reason = true, n.Owner, n.Reason
@@ -57,6 +56,12 @@ func (m *model) veil(t tree, at time.Time) {
 			m.gap(m.owner(path, t), at, why)
 		}
 	}
+}
+
+// hide notes that a directory has places that no event has reported.
+func (m *model) hide(path string, d *dir, at time.Time) {
+	d.veiled = true
+	m.gap(m.owner(path, nil), at, noPermission)
 }
 
 // veils reports whether a lock may have places that the model does not know.

@@ -32,23 +32,24 @@ func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
 		return nil, err
 	}
 	t := make(tree)
+	var budget queue.Budget
 	for level := []string{m.base}; len(level) > 0; {
-		got, err := reads(ctx, c, level, zk.GetOp)
-		if err != nil {
-			return nil, err
-		}
 		var parents []string
-		for i, r := range got {
+		err := readsEach(ctx, c, level, zk.GetOp, func(i int, r zk.Result) error {
 			switch {
 			case errors.Is(r.Err, zk.ErrNoNode):
 			case r.Err != nil && level[i] == m.base:
-				return nil, fmt.Errorf("read %s: %w", m.base, r.Err)
+				return fmt.Errorf("read %s: %w", m.base, r.Err)
 			case r.Err != nil: // no permission to read it
 				t[level[i]] = &node{info: info{denied: true}}
 			default:
 				t[level[i]] = &node{info: infoOf(r)}
 				parents = append(parents, level[i])
 			}
+			return budget.Keep(0, min(len(r.Data), queue.MaxData))
+		})
+		if err != nil {
+			return nil, err
 		}
 		// Permits can come before the list, when a turn goes.
 		parents = slices.DeleteFunc(parents, func(path string) bool {
@@ -66,20 +67,16 @@ func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
 			}
 			return 1
 		})
-		listed, err := reads(ctx, c, parents, zk.ChildrenOp)
-		if err != nil {
-			return nil, err
-		}
 		level = nil
-		for i, r := range listed {
+		err = readsEach(ctx, c, parents, zk.ChildrenOp, func(i int, r zk.Result) error {
 			if errors.Is(r.Err, zk.ErrNoNode) {
 				delete(t, parents[i])
-				continue
+				return nil
 			}
 			n := t[parents[i]]
 			if r.Err != nil { // the permission has gone since
 				n.info = info{denied: true}
-				continue
+				return nil
 			}
 			n.info.stat, n.children = r.Stat, r.Children
 			for _, child := range r.Children {
@@ -87,6 +84,10 @@ func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
 					level = append(level, path)
 				}
 			}
+			return budget.KeepNames(parents[i], r.Children)
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return t, nil
@@ -104,7 +105,21 @@ func (m *model) hasPermits(path string, t tree) bool {
 
 // reads sends one read for each path. A result can have the errors ErrNoNode and ErrNoAuth.
 func reads(ctx context.Context, c *zk.Client, paths []string, op func(string) zk.Op) (all []zk.Result, err error) {
-	for some := range slices.Chunk(paths, readsInFlight) {
+	err = readsEach(ctx, c, paths, op, func(_ int, r zk.Result) error {
+		all = append(all, r)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// readsEach is reads for many paths: it calls take with the results as they come, in order.
+func readsEach(ctx context.Context, c *zk.Client, paths []string, op func(string) zk.Op, take func(i int, r zk.Result) error) error {
+	next := 0
+	var send func(some []string) error
+	send = func(some []string) error {
 		ops := make([]zk.Op, len(some))
 		for i, path := range some {
 			ops[i] = op(path)
@@ -121,15 +136,33 @@ func reads(ctx context.Context, c *zk.Client, paths []string, op func(string) zk
 			}
 			return nil
 		})
-		if err != nil {
-			return nil, err
+		if n := len(some) / 2; n > 0 && errors.Is(err, zk.ErrTooLarge) { // together; they may fit one by one
+			if err = send(some[:n]); err == nil {
+				err = send(some[n:])
+			}
+			return err
 		}
-		all = append(all, results...)
+		if err != nil {
+			return err
+		}
+		for _, r := range results {
+			if err := take(next, r); err != nil {
+				return err
+			}
+			next++
+		}
+		return nil
 	}
-	return all, nil
+	for some := range slices.Chunk(paths, readsInFlight) {
+		if err := send(some); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func infoOf(r zk.Result) info {
+	r.Data = r.Data[:min(len(r.Data), queue.MaxData)]
 	_, ours := queue.ParseNote(r.Data)
 	return info{known: true, ours: ours || len(r.Data) == 0, note: queue.ReadNote(r.Data), stat: r.Stat}
 }
@@ -138,14 +171,13 @@ func infoOf(r zk.Result) info {
 func (m *model) load(t tree, at time.Time) {
 	emit := m.emit
 	m.emit = func(e Event) {
-		if e.Type == Gap {
-			e.At = at
-			emit(e)
-		}
+		e.At = at
+		emit(e)
 	}
+	m.loading = true
 	m.dirs, m.locks = make(map[string]*dir), make(map[string]*lock)
 	m.announce(t, m.add(t, t.paths(), time.Time{}), time.Time{})
-	m.emit = emit
+	m.emit, m.loading = emit, false
 }
 
 // paths returns the paths in the order in which they can be added: parents first, and the permits of a
@@ -177,6 +209,9 @@ func (m *model) add(t tree, paths []string, at time.Time) (places []*place) {
 			}
 		}
 	}
+	for _, p := range places {
+		p.lock.order()
+	}
 	for l, fresh := range permits {
 		l.pend(fresh)
 	}
@@ -185,21 +220,32 @@ func (m *model) add(t tree, paths []string, at time.Time) (places []*place) {
 
 // announce reports which of the new places hold their locks, and which of them wait.
 func (m *model) announce(t tree, places []*place, at time.Time) {
+	m.tallies = make(map[*lock]*tally)
+	defer func() { m.tallies = nil }()
 	for _, p := range places {
 		if p.role == permit && p.awaits == nil {
-			p.held = true
+			m.hold(p, p.since)
 			m.report(Acquired, p, at, 0)
 		}
 	}
-	for _, p := range places {
-		m.settle(p.lock, at)
-	}
+	m.settleAll(places, at)
 	for _, p := range places {
 		if p.role != permit && p.waits() {
 			m.report(Queued, p, at, 0)
 		}
 	}
 	m.count(t)
+}
+
+// settleAll settles the locks of places, each once.
+func (m *model) settleAll(places []*place, at time.Time) {
+	done := make(map[*lock]bool)
+	for _, p := range places {
+		if p.role != other && !done[p.lock] {
+			done[p.lock] = true
+			m.settle(p.lock, at)
+		}
+	}
 }
 
 // count takes the counts of changes from t, after everything else.
@@ -290,12 +336,18 @@ func (m *model) update(t tree, at time.Time, gaps map[string]string) {
 	}
 	removed = slices.DeleteFunc(removed, func(p *place) bool { return p == nil })
 	slices.SortFunc(removed, func(a, b *place) int { return cmp.Compare(a.path, b.path) })
+	touched := make(map[*lock]bool)
 	for _, p := range removed {
 		parent, name := split(p.path)
 		delete(m.dirs[parent].children, name)
+		p.gone = true
 		if p.role != other {
-			m.take(p)
+			touched[p.lock] = true
 		}
+	}
+	for l := range touched {
+		is := func(p *place) bool { return p.gone }
+		l.queue, l.permits = slices.DeleteFunc(l.queue, is), slices.DeleteFunc(l.permits, is)
 	}
 	type end struct {
 		t Type
@@ -324,13 +376,14 @@ func (m *model) update(t tree, at time.Time, gaps map[string]string) {
 	for _, path := range slices.Sorted(maps.Keys(gaps)) {
 		m.gap(path, at, gaps[path])
 	}
-	type tenure struct {
-		lock           *lock
-		token, session int64
+	type tenureOf struct {
+		lock *lock
+		tenureID
 	}
-	released := make(map[tenure]bool) // the permits of one tenure are one event
+	m.tallies = make(map[*lock]*tally)
+	released := make(map[tenureOf]bool) // the permits of one tenure are one event
 	for _, e := range ends {
-		of := tenure{e.p.lock, e.p.token(), e.p.info.stat.EphemeralOwner}
+		of := tenureOf{e.p.lock, e.p.tenure()}
 		if e.t == Released && e.p.info.known && released[of] {
 			continue
 		}
@@ -340,10 +393,15 @@ func (m *model) update(t tree, at time.Time, gaps map[string]string) {
 	for _, p := range removed {
 		if p.role != other {
 			m.grant(p, at)
-			m.settle(p.lock, at)
+		}
+	}
+	m.settleAll(removed, at)
+	for _, p := range removed {
+		if p.role != other {
 			m.forget(p.lock)
 		}
 	}
+	m.tallies = nil
 	added := m.add(t, slices.DeleteFunc(t.paths(), m.knows), at)
 	m.admitTorn(removed, added)
 	m.announce(t, added, at)

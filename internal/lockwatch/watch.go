@@ -46,15 +46,20 @@ func Watch(ctx context.Context, c *zk.Client, cfg Config, report func(Event) err
 	if cfg.Every == 0 {
 		w.cfg.Every = time.Second
 	}
-	for {
+	for lacking := 0; ; {
 		err := w.follow(ctx)
+		if !errors.Is(err, zk.ErrUnimplemented) {
+			lacking = 0
+		} else if lacking++; lacking >= watchTries {
+			err = w.poll(ctx, watchAgain)
+		}
 		switch {
 		case w.failed != nil:
 			return w.failed
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, zk.ErrUnimplemented):
-			return w.poll(ctx)
+		case err == nil, errors.Is(err, zk.ErrUnimplemented):
+			// again; another member may have such watches
 		case errors.Is(err, zk.ErrClosed), errors.Is(err, zk.ErrAuthFailed):
 			return err
 		case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss):
@@ -297,7 +302,12 @@ func (w *watcher) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	counts, err := reads(ctx, w.client, dirs, zk.ExistsOp)
+	counts, err := reads(ctx, w.client, dirs, func(path string) zk.Op {
+		if w.model.dirs[path].unsure {
+			return zk.ChildrenOp(path) // the names tell what the count does not
+		}
+		return zk.ExistsOp(path)
+	})
 	if err != nil {
 		return err
 	}
@@ -305,7 +315,13 @@ func (w *watcher) learn(ctx context.Context) error {
 	w.compare(dirs, counts, before)
 	// A name that comes back may be that of another node by now.
 	came, gone := make(map[string]bool), make(map[string]bool)
+	inside := make(map[string]int32) // of a directory: the events since it was created
 	for _, a := range w.pending {
+		if a.Type == zk.EventNodeCreated || a.Type == zk.EventNodeDeleted {
+			parent, _ := split(a.Path)
+			inside[a.Path] = 0
+			inside[parent]++
+		}
 		switch {
 		case a.Type == zk.EventNodeCreated:
 			came[a.Path] = true
@@ -322,6 +338,7 @@ func (w *watcher) learn(ctx context.Context) error {
 		if gone[paths[i]] && got.stat.EphemeralOwner != 0 {
 			got = info{stat: zk.Stat{EphemeralOwner: got.stat.EphemeralOwner}} // what it is, and not whose
 		}
+		got.hidden = got.stat.Cversion - inside[paths[i]]
 		w.infos[paths[i]] = got
 	}
 	return nil
@@ -362,9 +379,15 @@ func (w *watcher) compare(dirs []string, counts []zk.Result, before map[string]i
 			if events[path] == before[path] {
 				d.cversion, d.unsure = d.cversion+hidden, false
 			}
+			if slices.ContainsFunc(counts[i].Children, func(child string) bool {
+				_, known := d.children[child]
+				return !known && !touched[join(path, child)]
+			}) {
+				w.model.hide(path, d, time.Now())
+			}
 		case hidden > 0:
-			d.cversion, d.veiled = d.cversion+hidden, true
-			w.model.gap(w.model.owner(path, nil), time.Now(), noPermission)
+			d.cversion += hidden
+			w.model.hide(path, d, time.Now())
 		}
 	}
 }
@@ -410,9 +433,11 @@ func (w *watcher) awaitPermits(ctx context.Context, place arrival) error {
 	}
 }
 
-// poll reads the tree again and again.
-func (w *watcher) poll(ctx context.Context) error {
-	for w.failed == nil {
+// poll reads the tree again and again for some time.
+func (w *watcher) poll(ctx context.Context, lasts time.Duration) error {
+	var pace Pace
+	until := time.Now().Add(lasts)
+	for w.failed == nil && time.Now().Before(until) {
 		began := time.Now()
 		t, err := w.model.read(ctx, w.client)
 		switch {
@@ -434,7 +459,7 @@ func (w *watcher) poll(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(max(w.cfg.Every, 9*time.Since(began))): // a tenth of the time at most
+		case <-time.After(pace.Pause(w.cfg.Every, time.Since(began))):
 		}
 	}
 	return w.failed

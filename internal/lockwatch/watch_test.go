@@ -58,7 +58,7 @@ func watchPrefix(t *testing.T, c *zk.Client, prefix string, layout holdfast.Layo
 		cfg.Every = time.Second
 		w := &watcher{client: c, cfg: cfg}
 		w.model = newModel(grammar(layout), cfg.Prefix, func(e Event) { w.failed = report(e) })
-		ended <- w.poll(ctx)
+		ended <- w.poll(ctx, time.Hour)
 	}()
 	r.began = <-ready
 	if s := r.began; s.Polls != polls {

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"time"
 
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
@@ -24,6 +26,11 @@ import (
 //     when its turn comes. Prove makes sure of it.
 //
 // Where one of them is missing, we list the queue again, and the list decides.
+//
+// No wait rests on one event for ever. Servers report no event of a node that we may not read, and somebody can
+// take the permission away meanwhile (since 3.8.4 and 3.9.2, and in distributions' 3.8.0). So a waiter looks again from
+// time to time (LookAgain). If it may not read the node ahead, the list of the queue tells whether the node is
+// there (awaitHidden).
 
 // watches are those of a place that waits.
 type watches struct {
@@ -34,6 +41,10 @@ type watches struct {
 	name    string    // of the nearest node ahead
 	czxid   int64     // of the nearest node ahead
 	far     int64     // the czxid of the second nearest, while we wait for that
+	mzxid   int64     // of the node that we wait for, when the watch was set
+	hidden  bool      // we may not read that node, so there is no watch
+	kept    *zk.Watch // to go on with after lookAgain
+	event   zk.Event  // that has ended sleep
 }
 
 // await waits for a change, and notes who is ahead then. It sets a watch, waits for the event, and
@@ -41,30 +52,83 @@ type watches struct {
 // it. So neither is on the stack meanwhile: thousands may wait, and the collector shrinks a stack
 // only if next to nothing is on it.
 func (p *Place) await(ctx context.Context) error {
-	watch, err := p.watchAhead(ctx)
+	watch, err := p.beginAwait(ctx)
 	if watch == nil {
 		return err
 	}
+	again := newAgain()
+	what := p.sleep(ctx.Done(), watch, again)
+	again.Stop()
+	return p.endAwait(ctx, watch, what)
+}
+
+// sleep waits, and notes the event that ends it. It has a small frame, and so has await.
+//
+//go:noinline
+func (p *Place) sleep(done <-chan struct{}, watch *zk.Watch, again *time.Timer) wakeup {
+	ev := &p.watches.event
+	select {
+	case *ev = <-watch.C:
+		return fired
+	case *ev = <-p.ownEvent():
+		return ownFired
+	case <-done:
+		return givenUp
+	case <-again.C:
+		return late
+	}
+}
+
+// A wakeup is what ends await.
+type wakeup int
+
+const (
+	fired wakeup = iota
+	ownFired
+	givenUp
+	late // nothing has come for long
+)
+
+// beginAwait returns the watch to wait for. If there is none, it has waited itself, or noted who is ahead.
+//
+//go:noinline
+func (p *Place) beginAwait(ctx context.Context) (*zk.Watch, error) {
+	watch, err := p.watchAhead(ctx)
+	if watch == nil && !p.watches.hidden {
+		return nil, err
+	}
 	if err := p.prepare(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	switch {
+	case p.watches.hidden:
+		return nil, p.awaitHidden(ctx)
 	case names.IsDetached(p.awaited()):
-		return p.awaitDetached(ctx, watch)
+		return nil, p.awaitDetached(ctx, watch)
 	case p.watches.own == nil && p.lease != nil:
-		return p.awaitUnwatched(ctx, watch)
+		return nil, p.awaitUnwatched(ctx, watch)
 	}
-	select {
-	case ev := <-watch.C:
+	return watch, nil
+}
+
+// endAwait notes who is ahead after a wakeup.
+//
+//go:noinline
+func (p *Place) endAwait(ctx context.Context, watch *zk.Watch, what wakeup) (err error) {
+	ev := p.watches.event
+	p.watches.event = zk.Event{}
+	switch what {
+	case fired:
 		return p.fired(ctx, ev)
-	case ev := <-p.ownEvent():
+	case late:
+		return p.lookAgain(ctx, watch)
+	case ownFired:
 		err = p.ownFired(ev)
-		watch.Stop()
-		return err
-	case <-ctx.Done():
-		watch.Stop()
-		return context.Cause(ctx)
+	case givenUp:
+		err = context.Cause(ctx)
 	}
+	watch.Stop()
+	return err
 }
 
 // awaitUnwatched is the end of await for the next in line without a watch on its own node, which it may
@@ -72,17 +136,145 @@ func (p *Place) await(ctx context.Context) error {
 // waiters' stacks small.
 //
 //go:noinline
-func (p *Place) awaitUnwatched(ctx context.Context, watch *zk.Watch) error {
+func (p *Place) awaitUnwatched(ctx context.Context, watch *zk.Watch) (err error) {
+	again := time.NewTimer(LookAgain())
+	defer again.Stop()
 	select {
 	case ev := <-watch.C:
 		return p.fired(ctx, ev)
 	case <-p.lease.Gone():
-		watch.Stop()
-		return ErrGone
+		err = ErrGone
 	case <-ctx.Done():
-		watch.Stop()
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
+	case <-again.C:
+		return p.lookAgain(ctx, watch)
 	}
+	watch.Stop()
+	return err
+}
+
+// LookAgain returns the time after which a wait for an event looks whether the event was lost. It is long, and not
+// the same for all, so that a crowd of waiters costs a server little: 10,000 waiters read 220 times a second.
+func LookAgain() time.Duration { return lookAgain + rand.N(lookAgain) }
+
+// newAgain is split from await to keep waiters' stacks small.
+//
+//go:noinline
+func newAgain() *time.Timer { return time.NewTimer(LookAgain()) }
+
+const (
+	lookAgain = 30 * time.Second
+	// hiddenAgain is the pause between two lists of a waiter behind a node that it may not read. Of readers, there may be many
+	// behind one writer.
+	hiddenAgain        = time.Second
+	hiddenAgainReaders = 10 * time.Second
+)
+
+// lookAgain looks whether the node that we wait for is there, as we know it. If so, the watch goes on. If not, its event
+// was lost, or it has come now; then lookAgain notes who is ahead, or lets await set the watches anew.
+//
+//go:noinline
+func (p *Place) lookAgain(ctx context.Context, watch *zk.Watch) error {
+	same := false
+	nodes := []string{p.node(p.awaited())}
+	if p.watches.own != nil || p.lease != nil { // those behind learn it before their turn
+		nodes = append(nodes, p.Path())
+	}
+	res, err := p.lookAt(ctx, nodes...)
+	if err == nil {
+		czxid := p.watches.czxid
+		if p.looksAhead(p.ahead) {
+			czxid = p.watches.far
+		}
+		now := res[0]
+		same = now.Err == nil && now.Stat.Czxid == czxid && (p.Shared || now.Stat.Mzxid == p.watches.mzxid)
+	}
+	if len(res) > 1 {
+		switch own := res[1]; {
+		case errors.Is(own.Err, zk.ErrNoNode), own.Err == nil && own.Stat.Czxid != p.czxid:
+			err = ErrGone
+		case p.watches.own == nil:
+		case own.Err != nil || own.Stat.Mzxid != p.watches.ownStat.Mzxid: // its watch tells nothing any more
+			same = false
+			p.watches.own.Stop()
+			p.watches.own = nil
+		}
+	}
+	if same && err == nil {
+		p.watches.kept = watch
+		return nil
+	}
+	select {
+	case ev := <-watch.C: // it has come now
+		if err == nil {
+			return p.fired(ctx, ev)
+		}
+	default:
+	}
+	watch.Stop()
+	p.unwatch()
+	if err == nil && errors.Is(res[0].Err, zk.ErrNoNode) {
+		p.ahead, err = p.look(ctx)
+	}
+	return err
+}
+
+// LookAtOwn returns the present Stat of our node. The error is ErrGone if it is gone, and zk.ErrNoAuth if we may not read
+// it.
+func (p *Place) LookAtOwn(ctx context.Context) (zk.Stat, error) {
+	res, err := p.lookAt(ctx, p.Path())
+	switch {
+	case err != nil:
+		return zk.Stat{}, err
+	case errors.Is(res[0].Err, zk.ErrNoNode), res[0].Err == nil && res[0].Stat.Czxid != p.czxid:
+		return zk.Stat{}, ErrGone
+	}
+	return res[0].Stat, res[0].Err
+}
+
+// lookAt reads the Stats of nodes. It needs the permission that events need, and the answers are short. The errors of a result
+// can be ErrNoNode and ErrNoAuth.
+func (p *Place) lookAt(ctx context.Context, nodes ...string) (res []zk.Result, err error) {
+	ops := make([]zk.Op, len(nodes))
+	for i, node := range nodes {
+		ops[i] = zk.ChildrenOp(node)
+	}
+	err = Retry(ctx, func() (err error) {
+		if res, err = p.Session.Pipeline(ctx, ops...); res == nil {
+			return err
+		}
+		for _, r := range res {
+			if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) && !errors.Is(r.Err, zk.ErrNoAuth) {
+				return r.Err
+			}
+		}
+		return nil
+	})
+	return res, err
+}
+
+// awaitHidden waits behind a node that we may not read. The names of the queue tell when it is gone. It is split from
+// await to keep waiters' stacks small.
+//
+//go:noinline
+func (p *Place) awaitHidden(ctx context.Context) (err error) {
+	pause := hiddenAgain
+	if p.Shared {
+		pause = hiddenAgainReaders
+	}
+	timer := time.NewTimer(pause + rand.N(pause))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		p.ahead, err = p.look(ctx)
+	case ev := <-p.ownEvent():
+		err = p.ownFired(ev)
+	case <-p.leaseGone():
+		err = ErrGone
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return err
 }
 
 // awaited returns the name of the node that watchAhead watches.
@@ -108,8 +300,10 @@ func (p *Place) awaitDetached(ctx context.Context, watch *zk.Watch) error {
 			e.stop()
 			e.due = nil
 		}
+		again := time.NewTimer(LookAgain())
 		select {
 		case ev := <-watch.C:
+			again.Stop()
 			e.stop()
 			return p.fired(ctx, ev)
 		case ev := <-p.ownEvent():
@@ -122,9 +316,19 @@ func (p *Place) awaitDetached(ctx context.Context, watch *zk.Watch) error {
 			err = p.removeExpired(ctx, e)
 			denied = errors.Is(err, ErrLocked)
 			if err == nil || denied {
+				again.Stop()
 				continue // the watch tells that it is gone
 			}
+		case <-again.C:
+			e.stop()
+			err = p.lookAgain(ctx, watch)
+			if p.watches.kept == nil {
+				return err
+			}
+			p.watches.kept = nil
+			continue
 		}
+		again.Stop()
 		e.stop()
 		watch.Stop()
 		return err
@@ -144,13 +348,18 @@ func (p *Place) leaseGone() <-chan struct{} {
 // watchAhead has noted who is ahead now.
 func (p *Place) watchAhead(ctx context.Context) (_ *zk.Watch, err error) {
 	a := p.ahead
+	p.watches.hidden = false
+	if kept := p.watches.kept; kept != nil {
+		p.watches.kept = nil
+		return kept, nil
+	}
 	if p.looksAhead(a) {
 		return p.watchFar(ctx, a)
 	}
 	if p.watches.near == nil || p.watches.name != a.Near {
 		_, err := p.watchNear(ctx, a.Near)
 		switch {
-		case err != nil:
+		case err != nil || p.watches.hidden:
 			return nil, err
 		case p.watches.near == nil: // it went before we could look
 			p.ahead, err = p.nearGone(ctx, a, a.Last())
@@ -208,10 +417,14 @@ func (p *Place) watchFar(ctx context.Context, a names.Ahead) (*zk.Watch, error) 
 	case errors.Is(err, zk.ErrNoNode):
 		p.ahead, err = p.look(ctx)
 		return nil, err
+	case errors.Is(err, zk.ErrNoAuth):
+		p.watches.hidden = true
+		return nil, nil
 	case err != nil:
 		return nil, err
 	}
 	p.watches.far = stat.Czxid
+	p.watches.mzxid = stat.Mzxid
 	return far, nil
 }
 
@@ -331,6 +544,9 @@ func (p *Place) watchNearOnce(ctx context.Context, near string, also ...zk.Op) (
 	switch ahead := res[0]; {
 	case ahead.Err == nil:
 		w.near, w.name, w.czxid = ahead.Watch, near, ahead.Stat.Czxid
+		w.mzxid = ahead.Stat.Mzxid
+	case errors.Is(ahead.Err, zk.ErrNoAuth):
+		w.name, w.czxid, w.hidden = near, 0, true
 	case !errors.Is(ahead.Err, zk.ErrNoNode) && fault == nil:
 		fault = ahead.Err
 	}

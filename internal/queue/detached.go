@@ -101,6 +101,9 @@ func (p *Place) Detach(data func() ([]byte, error), lasts time.Duration) (c Chan
 			return c, read
 		case errors.Is(err, zk.ErrUnimplemented) && ttl > 0:
 			ttl = 0 // the server has no such nodes; nothing was done
+		case errors.Is(err, zk.ErrUnimplemented): // no transactions at all
+			c.Doubt = c.Doubt || zk.MayHaveHappened(err)
+			return c, err
 		case zk.MayHaveHappened(err):
 			c.Doubt = true
 			if lost++; lost >= unknownAfter {

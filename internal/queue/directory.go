@@ -24,20 +24,49 @@ func Children(ctx context.Context, c *zk.Client, path string) (listed []string, 
 const readsInFlight = 256
 
 // Read reads nodes of a directory. The only error that a result can have is ErrNoNode.
-func Read(ctx context.Context, c *zk.Client, dir string, nodes []string) ([]zk.Result, error) {
-	var all []zk.Result
+func Read(ctx context.Context, c *zk.Client, dir string, nodes []string) (all []zk.Result, err error) {
+	err = ReadEach(ctx, c, dir, nodes, func(_ int, r zk.Result) { all = append(all, r) })
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// ReadEach is Read for many nodes, or nodes with much data: it calls take with the results as they come, in order.
+func ReadEach(ctx context.Context, c *zk.Client, dir string, nodes []string, take func(i int, r zk.Result)) error {
+	i := 0
 	for some := range slices.Chunk(nodes, readsInFlight) {
 		gets := make([]zk.Op, len(some))
 		for i, node := range some {
 			gets[i] = zk.GetOp(dir + "/" + node)
 		}
-		results, err := pipeline(ctx, c, gets)
+		err := inParts(gets, func(gets []zk.Op) error {
+			results, err := pipeline(ctx, c, gets)
+			if err != nil {
+				return err
+			}
+			for _, r := range results {
+				take(i, r)
+				i++
+			}
+			return nil
+		})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, results...)
 	}
-	return all, nil
+	return nil
+}
+
+// inParts reads ops, and halves them if the answers are too long together.
+func inParts(ops []zk.Op, read func([]zk.Op) error) error {
+	err := read(ops)
+	if n := len(ops) / 2; n > 0 && errors.Is(err, zk.ErrTooLarge) {
+		if err = inParts(ops[:n], read); err == nil {
+			err = inParts(ops[n:], read)
+		}
+	}
+	return err
 }
 
 // A pipeliner is a zk.Client or a zk.Session.

@@ -119,16 +119,20 @@ func (p *Place) look(ctx context.Context) (names.Ahead, error) {
 }
 
 // Ensure makes the nodes down to path. In most layouts they are containers, so that the server
-// removes what locks leave behind. A container that is removed meanwhile is made again.
+// removes what locks leave behind. A container that is removed meanwhile is made again. On a server without containers,
+// the nodes are persistent, and stay.
 func (p *Place) Ensure(ctx context.Context, path string) error {
 	for {
+		mode := p.Queue.parentMode()
 		err := Repeat(ctx, func() error {
-			_, _, err := p.Session.Create(ctx, path, []byte{}, p.Queue.parentMode(), p.Queue.ACL...)
+			_, _, err := p.Session.Create(ctx, path, []byte{}, mode, p.Queue.ACL...)
 			return err
 		})
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists):
 			return nil
+		case mode == zk.Container && (errors.Is(err, zk.ErrUnimplemented) || errors.Is(err, zk.ErrBadArguments)):
+			containers.refuse(p.Queue.Client)
 		case errors.Is(err, zk.ErrNoNode) && strings.LastIndexByte(path, '/') > 0:
 			if err := p.Ensure(ctx, path[:strings.LastIndexByte(path, '/')]); err != nil {
 				return err

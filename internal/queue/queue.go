@@ -3,7 +3,10 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
+	"weak"
 
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
@@ -31,7 +34,7 @@ type Queue struct {
 
 // parentMode is the mode of the nodes above the queue, for the one that has to make them.
 func (q *Queue) parentMode() zk.Mode {
-	if q.Grammar.Container {
+	if q.Grammar.Container && !containers.refused(q.Client) {
 		return zk.Container
 	}
 	return zk.Persistent
@@ -55,6 +58,36 @@ func (q *Queue) Surround(path string, outer *Queue) {
 			q.trees = append(q.trees, path[:i]+"/"+TreeRoot)
 		}
 	}
+}
+
+// containers knows the clients whose servers have no containers. Other implementations of the protocol have none, and each
+// request for one may cost a connection.
+var containers = refusals{by: make(map[weak.Pointer[zk.Client]]bool)}
+
+type refusals struct {
+	mu sync.Mutex // guards by
+	by map[weak.Pointer[zk.Client]]bool
+}
+
+func (r *refusals) refused(c *zk.Client) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.by) > 0 && r.by[weak.Make(c)]
+}
+
+func (r *refusals) refuse(c *zk.Client) {
+	key := weak.Make(c)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by[key] {
+		return
+	}
+	r.by[key] = true
+	runtime.AddCleanup(c, func(struct{}) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.by, key)
+	}, struct{}{})
 }
 
 // ValidatePath says what is wrong with the path of a lock.

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -20,7 +21,7 @@ const (
 // backs off, while the error says that it had no effect and is worth sending again (zk.SafeToRetry:
 // the server throttles, or the connection broke under a read or before the request left). ctx must be
 // the context of the request. Once it has ended, the next attempt is the last: it fails without being
-// sent, and says why ctx has ended.
+// sent, and says why ctx has ended, and how the attempt before failed.
 func Retry(ctx context.Context, send func() error) error {
 	return backOff(ctx, send, zk.SafeToRetry)
 }
@@ -42,7 +43,10 @@ func backOff(ctx context.Context, send func() error, again func(error) bool) err
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return send()
+			if last := send(); last != nil {
+				return fmt.Errorf("%w (before that: %v)", last, err)
+			}
+			return nil
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -15,27 +16,41 @@ const (
 	batches = 8   // requests under way, for servers that are far away
 )
 
-// each reads nodes, in batches, and calls take with the answers of those that exist, in order. It notes the nodes
+// each reads nodes, in batches, and calls take with the answers of those that exist, as they come. It notes the nodes
 // that we may not read.
-func (r *reader) each(ctx context.Context, paths []string, op func(string) zk.Op, take func(string, zk.Result)) error {
-	chunks := slices.Collect(slices.Chunk(paths, batch))
-	answers := make([][]zk.Result, len(chunks))
+func (r *reader) each(ctx context.Context, paths []string, op func(string) zk.Op, take func(string, zk.Result) error) error {
 	var group sync.WaitGroup
+	var taking sync.Mutex
 	slots := make(chan struct{}, batches)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	for i, some := range chunks {
+	for some := range slices.Chunk(paths, batch) {
 		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
 		group.Go(func() {
 			defer func() { <-slots }()
 			ops := make([]zk.Op, len(some))
 			for j, path := range some {
 				ops[j] = op(path)
 			}
+			var answers []zk.Result
 			err := queue.Retry(ctx, func() (err error) {
-				answers[i], err = r.read(ctx, ops)
+				answers, err = r.read(ctx, ops)
 				return err
 			})
+			taking.Lock()
+			defer taking.Unlock()
+			for j, res := range answers {
+				switch {
+				case err != nil:
+				case res.Err == nil:
+					err = take(some[j], res)
+				case errors.Is(res.Err, zk.ErrNoAuth):
+					r.denied = append(r.denied, some[j])
+				}
+			}
 			if err != nil {
 				cancel(err) // the others need not go on
 			}
@@ -44,16 +59,6 @@ func (r *reader) each(ctx context.Context, paths []string, op func(string) zk.Op
 	group.Wait()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
-	}
-	for i, some := range chunks {
-		for j, res := range answers[i] {
-			switch {
-			case res.Err == nil:
-				take(some[j], res)
-			case errors.Is(res.Err, zk.ErrNoAuth):
-				r.denied = append(r.denied, some[j])
-			}
-		}
 	}
 	return nil
 }
@@ -72,7 +77,7 @@ func (r *reader) read(ctx context.Context, ops []zk.Op) (results []zk.Result, er
 		}
 	}
 	if results == nil {
-		if results, err = r.client.Pipeline(ctx, ops...); results == nil {
+		if results, err = r.pipeline(ctx, ops); results == nil {
 			return nil, err
 		}
 	}
@@ -82,4 +87,26 @@ func (r *reader) read(ctx context.Context, ops []zk.Op) (results []zk.Result, er
 		}
 	}
 	return results, nil
+}
+
+// pipeline sends requests one by one. If their answers are too long together, it sends fewer at a time.
+func (r *reader) pipeline(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
+	results, err := r.client.Pipeline(ctx, ops...)
+	if n := len(ops) / 2; n > 0 && errors.Is(err, zk.ErrTooLarge) {
+		if results, err = r.pipeline(ctx, ops[:n]); results != nil {
+			cutData(results)
+			rest, err := r.pipeline(ctx, ops[n:])
+			return append(results, rest...), err
+		}
+	}
+	return results, err
+}
+
+// cutData drops what nobody keeps.
+func cutData(results []zk.Result) {
+	for i := range results {
+		if len(results[i].Data) > queue.MaxData {
+			results[i].Data = bytes.Clone(results[i].Data[:queue.MaxData])
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strconv"
@@ -25,7 +26,13 @@ func (r *reader) nodes(ctx context.Context, all []*found) (map[string]zk.Result,
 	}
 	slices.Sort(paths)
 	nodes := make(map[string]zk.Result, len(paths))
-	err := r.each(ctx, slices.Compact(paths), zk.GetOp, func(path string, res zk.Result) { nodes[path] = res })
+	err := r.each(ctx, slices.Compact(paths), zk.GetOp, func(path string, res zk.Result) error {
+		if len(res.Data) > queue.MaxData {
+			res.Data = bytes.Clone(res.Data[:queue.MaxData])
+		}
+		nodes[path] = res
+		return r.budget.Keep(0, len(res.Data))
+	})
 	return nodes, err
 }
 

@@ -20,7 +20,8 @@ type Survey struct {
 	// Strange are ephemeral nodes with a number in their names that are in no known layout. Their owners may
 	// hold or wait for a lock.
 	Strange []string
-	// Denied are nodes that we may not read. There may be locks below them.
+	// Denied are nodes that we may not read. There may be locks below them. A lock with such a place is left out, since it is
+	// not known who holds it.
 	Denied []string
 }
 
@@ -101,7 +102,8 @@ type reader struct {
 	dirs    map[string]dir  // those that exist
 	inside  map[string]bool // directories and permits that belong to a semaphore
 	denied  []string
-	single  atomic.Bool                    // the server knows no MultiRead
+	single  atomic.Bool // the server knows no MultiRead
+	budget  queue.Budget
 	look    func(path string) (Node, bool) // reads a copy of the tree instead, see At
 }
 
@@ -146,19 +148,21 @@ func (r *reader) session(path string) int64 {
 // list reads the children of nodes. A node that is gone is left out.
 func (r *reader) list(ctx context.Context, paths []string) error {
 	var leaves []string
-	err := r.each(ctx, paths, zk.ChildrenOp, func(path string, res zk.Result) {
+	err := r.each(ctx, paths, zk.ChildrenOp, func(path string, res zk.Result) error {
 		slices.Sort(res.Children)
 		r.dirs[path] = dir{children: res.Children}
 		if len(res.Children) == 0 {
 			leaves = append(leaves, path)
 		}
+		return r.budget.KeepNames(path, res.Children)
 	})
 	if err != nil {
 		return err
 	}
 	// Only a node without children can be ephemeral.
-	return r.each(ctx, leaves, zk.GetOp, func(path string, res zk.Result) {
+	return r.each(ctx, leaves, zk.GetOp, func(path string, res zk.Result) error {
 		r.dirs[path] = dir{session: res.Stat.EphemeralOwner}
+		return nil
 	})
 }
 
@@ -240,8 +244,16 @@ func (r *reader) locks(ctx context.Context) ([]waitgraph.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
+	denied := make(map[string]bool, len(r.denied))
+	for _, path := range r.denied {
+		denied[path] = true
+	}
+	hidden := func(path string) bool { return denied[path] }
 	var locks []waitgraph.Lock
 	for _, f := range all {
+		if slices.ContainsFunc(f.queue, hidden) || slices.ContainsFunc(f.permits, hidden) {
+			continue
+		}
 		if l := f.complete(nodes); len(l.Queue)+len(l.Permits) > 0 {
 			locks = append(locks, l)
 		}

@@ -341,11 +341,12 @@ func TestServersWithoutMultiRead(t *testing.T) {
 	}
 }
 
-// Nodes that we may not read are left out and told: a directory, and a place in a queue.
+// Nodes that we may not read are told: a directory, and a place in a queue. The lock of that place is left out: the next one
+// in its queue does not hold it.
 func TestNodesThatWeMayNotRead(t *testing.T) {
 	srv := newServer(t)
 	c := srv.Client()
-	makeNodes(t, c, "/a/x-lock-0000000001", "/b/x-lock-0000000001", "/c/x-lock-0000000001")
+	makeNodes(t, c, "/a/x-lock-0000000001", "/b/x-lock-0000000001", "/b/x-lock-0000000002", "/c/x-lock-0000000001")
 	secret := zk.ACL{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}
 	for _, path := range []string{"/a", "/b/x-lock-0000000001"} {
 		_, err := c.SetACL(t.Context(), path, []zk.ACL{secret}, zk.AnyVersion)

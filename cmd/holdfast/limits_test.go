@@ -1,0 +1,119 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/internal/queue"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+// ls, top, sessions and doctor refuse a tree that is too large for the memory, and say so.
+func TestFindLocksInATreeThatIsTooLarge(t *testing.T) {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	c := srv.Client()
+	for i := range 50 {
+		if _, _, err := c.Create(t.Context(), fmt.Sprintf("/l%d", i), nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.Create(t.Context(), fmt.Sprintf("/l%d/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-", i), make([]byte, 1000), zk.EphemeralSequential); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := findLocks(t.Context(), c, "/", holdfast.LayoutCurator); err != nil || len(found) != 50 {
+		t.Fatal(len(found), err)
+	}
+	nodes, bytes := queue.MaxNodes, queue.MaxBytes
+	defer func() { queue.MaxNodes, queue.MaxBytes = nodes, bytes }()
+	for _, limit := range []struct{ nodes, bytes int64 }{{90, bytes}, {nodes, 40_000}} {
+		queue.MaxNodes, queue.MaxBytes = limit.nodes, limit.bytes
+		_, err := findLocks(t.Context(), c, "/", holdfast.LayoutCurator)
+		if f := explain(err); !errors.Is(err, queue.ErrTooMuch) || f.code != exitUnavailable || f.hint == "" {
+			t.Errorf("limits %v: %v", limit, err)
+		}
+	}
+}
+
+// An attempt without a wait ends, whatever the server does, and does not say that the lock is held.
+func TestTryEndsWhateverTheServerDoes(t *testing.T) {
+	for name, action := range map[string]zktest.Action{"throttles": zktest.Throttle, "drops": zktest.DropRequest} {
+		for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpGetChildren2, zkproto.OpGetData} {
+			t.Run(name+"/"+op.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv := zktest.NewServer()
+					defer srv.Close()
+					k := newTestTaker(srv)
+					k.try = true
+					srv.Intercept(op, func(string) zktest.Action { return action })
+					began := time.Now()
+					got, err := k.take(nil)
+					if got != nil {
+						got.hold.Unlock()
+						got.close()
+						return // it does without
+					}
+					if f := explain(err); f.code != exitUnavailable {
+						t.Errorf("%v: code %d", err, f.code)
+					}
+					if took := time.Since(began); took > (tryPatience+1)*k.timeout {
+						t.Errorf("took %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The decision comes first. Naming the holder of a very long queue reads a bounded number of places, and ends with the context.
+func TestMessagesReadABoundedNumberOfPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c := srv.Client()
+		for _, path := range []string{"/holdfast", "/holdfast/locks", lockPath} {
+			if _, _, err := c.Create(t.Context(), path, nil, zk.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 6 {
+			var ops []zk.Op
+			for range 500 {
+				ops = append(ops, zk.CreateOp(lockPath+"/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-", []byte("ann"), zk.EphemeralSequential))
+			}
+			if _, err := c.Multi(t.Context(), ops...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var reads atomic.Int64
+		srv.Intercept(zkproto.OpGetData, func(string) zktest.Action { reads.Add(1); return zktest.Pass })
+		k := newTestTaker(srv)
+		k.try = true
+		_, err := k.take(nil)
+		if explain(err).code != exitBusy || !strings.Contains(err.Error(), "held by ann") {
+			t.Errorf("%v; want that ann holds it", err)
+		}
+		if n := reads.Load(); n > lookedAt+100 {
+			t.Errorf("%d reads for one message", n)
+		}
+		k = newTestTaker(srv)
+		k.bounded, k.wait = true, 3*time.Second
+		_, err = k.take(nil)
+		if explain(err).code != exitBusy || !strings.Contains(err.Error(), "held by ann") {
+			t.Errorf("%v; want that ann holds it", err)
+		}
+		if said := (<-k.say.queue).line; !strings.Contains(said, "held by ann") || !strings.Contains(said, "999 or more waiting before this one") {
+			t.Errorf("said %q", said)
+		}
+	})
+}

@@ -1,0 +1,33 @@
+package survey
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"holdfast/internal/queue"
+	"holdfast/zk"
+)
+
+// A tree that is too large for the memory is refused.
+func TestTreesThatAreTooLarge(t *testing.T) {
+	srv := newServer(t)
+	c := srv.Client()
+	for i := range 50 {
+		_, _, err := c.Create(t.Context(), fmt.Sprintf("/l%d", i), nil, zk.Persistent)
+		must(t, err)
+		_, _, err = c.Create(t.Context(), fmt.Sprintf("/l%d/x-lock-", i), make([]byte, 1000), zk.EphemeralSequential)
+		must(t, err)
+	}
+	if got := places(read(t, c, nil).Locks); got != 50 {
+		t.Errorf("%d places; want 50", got)
+	}
+	nodes, bytes := queue.MaxNodes, queue.MaxBytes
+	defer func() { queue.MaxNodes, queue.MaxBytes = nodes, bytes }()
+	for _, limit := range []struct{ nodes, bytes int64 }{{90, bytes}, {nodes, 40_000}} {
+		queue.MaxNodes, queue.MaxBytes = limit.nodes, limit.bytes
+		if _, err := Read(t.Context(), c, "/", "/", nil); !errors.Is(err, queue.ErrTooMuch) {
+			t.Errorf("limits %v: %v", limit, err)
+		}
+	}
+}
