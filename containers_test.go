@@ -138,7 +138,7 @@ func TestARequestThatAlwaysFailsIsNamed(t *testing.T) {
 			s.breakIt()
 			return errors.Join(err, holdfast.NewOnce(s.c, "/once").Forget(s.ctx, "key"))
 		}},
-		{"list", zkproto.OpSync, "sync /", func(s setup) error {
+		{"list", zkproto.OpMulti, "multi", func(s setup) error {
 			s.breakIt()
 			_, err := holdfast.List(s.ctx, s.c, lockPath)
 			return err

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"holdfast/internal/budget"
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
@@ -200,7 +201,7 @@ func listDir(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (
 	if len(places) < len(listed) {
 		others = slices.DeleteFunc(listed, func(n string) bool { _, ok := g.Parse(n); return ok })
 	}
-	places = queue.Most(ctx, places)
+	places = budget.Most(ctx, places)
 	nodes := make([]string, len(places))
 	for i, c := range places {
 		nodes[i] = c.Name

@@ -85,7 +85,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 311, bug: "the lock is released with the command's children still running", where: "flock(1), etcdctl lock",
-			edits: []edit{{"internal/supervise/job_linux.go", "\tj.reaped = true\n\t// Mostly", "\tif j.reaped = true; tell || !tell {\n\t\treturn\n\t}\n\t// Mostly"}},
+			edits: []edit{{"internal/supervise/job_linux.go", "\tj.reaped = true\n\tif j.joined {", "\tif j.reaped = true; tell || !tell {\n\t\treturn\n\t}\n\tif j.joined {"}},
 			pkg:   "internal/supervise", tests: []string{"TestLeftoversInTheGroupAreGoneBeforeTheEnd"}, args: atOnce,
 		},
 		{

@@ -48,5 +48,10 @@ func ofMendedClient() []mutant {
 			edits: []edit{{"tenure.go", "\t\tagain.Reset(queue.LookAgain())\n\t\tfor changed", "\t\tagain.Stop()\n\t\tfor changed"}},
 			tests: []string{"TestHolderOfAHiddenNodeIsTold"},
 		},
+		{
+			number: 949, bug: "the outage that a command survives is said to be longer than it is", where: "–",
+			edits: []edit{{"cmd/holdfast/outage.go", "return 3 * max(", "return max("}},
+			pkg:   "cmd/holdfast", tests: []string{"TestCommandsSurviveTheseOutages", "TestDocumentHasTheTableOfOutages"},
+		},
 	}
 }

@@ -34,5 +34,10 @@ func ofProcesses() []mutant {
 			edits: []edit{{"internal/supervise/descendants_linux.go", "is := len(all) > 0 && (parent.pid == self || parent.isStillThere())", "is := len(all) > 0"}},
 			pkg:   pkg, tests: []string{"TestSignalsNeverReachAProcessThatHasGotTheNumber"}, args: atOnce,
 		},
+		{
+			number: 966, bug: "a job in another time namespace counts as an orphan, and a run beside it kills it", where: "holdfast at b1e0e1e",
+			edits: []edit{{"internal/supervise/cgroup_linux.go", "\t\t\tc.lock = fd\n", "\t\t\t_ = unix.Close(fd)\n"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestRunInAnotherTimeNamespaceEndsNoOtherJob"},
+		},
 	}
 }

@@ -120,7 +120,7 @@ func ofMoreHazards() []mutant {
 		},
 		{
 			number: 378, bug: "a call whose context has ended goes on waiting for its answer", where: "–",
-			edits: []edit{{"zk/request.go", "\t\t\ts.withdraw(reqs, ended(ctx))\n\t\t\treturn\n", "\t\t\tcontinue\n"}},
+			edits: []edit{{"zk/request.go", "\t\t\ts.withdraw(reqs, ended(ctx))\n\t\t\tfor _, r := range reqs {\n", "\t\t\tif ctx.Err() != nil {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tfor _, r := range reqs {\n"}},
 			pkg:   "zk", tests: []string{"TestLateAnswerReachesNobodyElse"},
 		},
 		{

@@ -20,7 +20,7 @@ func ofSeeing() []mutant {
 		},
 		{
 			number: 633, bug: "a writer that becomes a reader is said to have released the lock", where: "–",
-			edits: []edit{{"internal/lockwatch/report.go", "if t == Acquired || t == Released {", "if t == Gap {"}},
+			edits: []edit{{"internal/lockwatch/report.go", "if (t == Acquired || t == Released) && p.info.known {", "if t == Gap {"}},
 			pkg:   "internal/lockwatch", tests: []string{"TestWatchTellsWhatHappens"},
 		},
 		{

@@ -28,7 +28,7 @@ func ofSights() []mutant {
 		},
 		{
 			number: 734, bug: "watch guesses who holds a lock with places that it may not read", where: "ours, until issue 17",
-			edits: []edit{{"internal/lockwatch/report.go", "\tif m.veils(p.lock) {", "\tif m.emit == nil {"}},
+			edits: []edit{{"internal/lockwatch/report.go", "m.loading || m.veils(p.lock) {", "m.loading {"}},
 			pkg:   "internal/lockwatch", tests: []string{"TestPlacesThatMayNotBeRead"},
 		},
 		{

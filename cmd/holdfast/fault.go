@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"holdfast"
-	"holdfast/internal/queue"
+	"holdfast/internal/budget"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
@@ -136,7 +136,7 @@ func explain(err error) *fault {
 		return &fault{exitDenied, err, loginHint}
 	case errors.Is(err, fs.ErrPermission): // also zk.ErrNoAuth
 		return &fault{exitDenied, err, ""}
-	case errors.Is(err, queue.ErrTooMuch):
+	case errors.Is(err, budget.ErrTooMuch):
 		return &fault{exitUnavailable, err, "give a prefix that fewer names have; limits are in docs/reference/limits.md"}
 	case errors.Is(err, zk.ErrInvalidPath):
 		return &fault{exitUsage, err, ""}

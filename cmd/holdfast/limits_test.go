@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"holdfast"
-	"holdfast/internal/queue"
+	"holdfast/internal/budget"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -34,12 +34,12 @@ func TestFindLocksInATreeThatIsTooLarge(t *testing.T) {
 	if found, err := findLocks(t.Context(), c, "/", holdfast.LayoutCurator); err != nil || len(found) != 50 {
 		t.Fatal(len(found), err)
 	}
-	nodes, bytes := queue.MaxNodes, queue.MaxBytes
-	defer func() { queue.MaxNodes, queue.MaxBytes = nodes, bytes }()
+	nodes, bytes := budget.MaxNodes, budget.MaxBytes
+	defer func() { budget.MaxNodes, budget.MaxBytes = nodes, bytes }()
 	for _, limit := range []struct{ nodes, bytes int64 }{{90, bytes}, {nodes, 40_000}} {
-		queue.MaxNodes, queue.MaxBytes = limit.nodes, limit.bytes
+		budget.MaxNodes, budget.MaxBytes = limit.nodes, limit.bytes
 		_, err := findLocks(t.Context(), c, "/", holdfast.LayoutCurator)
-		if f := explain(err); !errors.Is(err, queue.ErrTooMuch) || f.code != exitUnavailable || f.hint == "" {
+		if f := explain(err); !errors.Is(err, budget.ErrTooMuch) || f.code != exitUnavailable || f.hint == "" {
 			t.Errorf("limits %v: %v", limit, err)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast"
+	"holdfast/internal/budget"
 	"holdfast/internal/deed"
-	"holdfast/internal/queue"
 	"holdfast/internal/survey"
 	"holdfast/zk"
 )
@@ -184,7 +184,7 @@ type walk struct {
 	prefix string
 	layout holdfast.Layout
 
-	budget queue.Budget
+	budget budget.Budget
 	long   sync.Mutex // is held by the reader of a long directory
 
 	mu    sync.Mutex // guards the fields below

@@ -19,13 +19,14 @@ import (
 
 // A scriptedAgent is a process of holdfast mcp with a client that sends what the test says.
 type scriptedAgent struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	pipe  io.Closer // of out
-	out   *bufio.Reader
-	id    int
-	stray []string // notifications that came before an answer
+	t       *testing.T
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	pipe    io.Closer // of out
+	out     *bufio.Reader
+	id      int
+	answers map[int]json.RawMessage // to requests that nobody has asked about yet
+	stray   []string                // notifications that came before an answer
 }
 
 // agentStore returns the environment of agents of one store.
@@ -37,7 +38,7 @@ func agentStore(t *testing.T) []string {
 
 func startAgent(t *testing.T, env []string, dir string, args ...string) *scriptedAgent {
 	t.Helper()
-	a := &scriptedAgent{t: t, cmd: exec.Command("holdfast", append([]string{"mcp"}, args...)...)}
+	a := &scriptedAgent{t: t, answers: make(map[int]json.RawMessage), cmd: exec.Command("holdfast", append([]string{"mcp"}, args...)...)}
 	a.cmd.Env, a.cmd.Dir, a.cmd.Stderr = env, dir, t.Output()
 	in, err := a.cmd.StdinPipe()
 	if err != nil {
@@ -73,11 +74,14 @@ func (a *scriptedAgent) soon() (done func() bool) {
 	return time.AfterFunc(patience, func() { _ = a.cmd.Process.Kill() }).Stop
 }
 
-// hear returns the answer to a request, and collects the notifications before it.
+// hear returns the answer to a request, and collects the notifications before it. Answers come in any order.
 func (a *scriptedAgent) hear(id int) (result json.RawMessage) {
 	a.t.Helper()
 	defer a.soon()()
 	for {
+		if result, ok := a.answers[id]; ok {
+			return result
+		}
 		line, err := a.out.ReadString('\n')
 		if err != nil {
 			a.t.Fatalf("no answer to %d: %v", id, err)
@@ -93,10 +97,10 @@ func (a *scriptedAgent) hear(id int) (result json.RawMessage) {
 		switch {
 		case m.Method != "":
 			a.stray = append(a.stray, line)
-		case m.ID == nil || *m.ID != id || m.Error != nil:
+		case m.ID == nil || m.Error != nil:
 			a.t.Fatalf("%s; want the result of %d", line, id)
 		default:
-			return m.Result
+			a.answers[*m.ID] = m.Result
 		}
 	}
 }

@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"holdfast"
-	"holdfast/internal/queue"
+	"holdfast/internal/budget"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
 
 // limited lowers the limits for a test.
 func limited(t *testing.T, nodes, bytes int64) {
-	n, b := queue.MaxNodes, queue.MaxBytes
-	queue.MaxNodes, queue.MaxBytes = nodes, bytes
-	t.Cleanup(func() { queue.MaxNodes, queue.MaxBytes = n, b })
+	n, b := budget.MaxNodes, budget.MaxBytes
+	budget.MaxNodes, budget.MaxBytes = nodes, bytes
+	t.Cleanup(func() { budget.MaxNodes, budget.MaxBytes = n, b })
 }
 
 // A tree that is too large for the memory is refused, also if it grows later.
@@ -51,7 +51,7 @@ func TestTreesThatAreTooLarge(t *testing.T) {
 				fill(60)
 				time.Sleep(time.Second)
 				if name == "nodes" {
-					if err := <-followed; !errors.Is(err, queue.ErrTooMuch) {
+					if err := <-followed; !errors.Is(err, budget.ErrTooMuch) {
 						t.Errorf("the copy that grows: %v", err)
 					}
 				} else {
@@ -61,11 +61,11 @@ func TestTreesThatAreTooLarge(t *testing.T) {
 				ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				cfg := Config{Prefix: "/locks/", Layout: holdfast.LayoutCurator}
-				if err := Watch(ctx, srv.Client(), cfg, func(Event) error { return nil }); !errors.Is(err, queue.ErrTooMuch) {
+				if err := Watch(ctx, srv.Client(), cfg, func(Event) error { return nil }); !errors.Is(err, budget.ErrTooMuch) {
 					t.Errorf("watch: %v", err)
 				}
 				m.Nodes = nil
-				if err := m.Follow(ctx, srv.Client()); !errors.Is(err, queue.ErrTooMuch) {
+				if err := m.Follow(ctx, srv.Client()); !errors.Is(err, budget.ErrTooMuch) {
 					t.Errorf("the copy: %v", err)
 				}
 			})

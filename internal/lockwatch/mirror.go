@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/internal/budget"
 	"holdfast/internal/queue"
 	"holdfast/zk"
 )
@@ -33,7 +34,7 @@ const (
 )
 
 // mirroredData is how much of a node's data a Mirror keeps.
-const mirroredData = queue.MaxData
+const mirroredData = budget.MaxData
 
 // A Mirror is a copy of a node and of everything below it, in all layouts. Follow keeps it up to date with one
 // persistent recursive watch: a change costs one read, or none, and many changes share requests. Only the functions
@@ -225,8 +226,8 @@ func (m *Mirror) apply(ctx context.Context, c *zk.Client, events []arrival, orde
 			}
 		}
 	})
-	if n := int64(len(m.Nodes)); n > queue.MaxNodes {
-		return fmt.Errorf("%w: more than %d", queue.ErrTooMuch, queue.MaxNodes)
+	if n := int64(len(m.Nodes)); n > budget.MaxNodes {
+		return fmt.Errorf("%w: more than %d", budget.ErrTooMuch, budget.MaxNodes)
 	}
 	return nil
 }
@@ -325,7 +326,7 @@ func (m *Mirror) readAll(ctx context.Context, c *zk.Client) (map[string]*Node, e
 		return nil, err
 	}
 	next := &Mirror{Base: m.Base, Nodes: make(map[string]*Node)}
-	var budget queue.Budget
+	var kept budget.Budget
 	for level := []string{m.Base}; len(level) > 0; {
 		var parents []string
 		err := readsEach(ctx, c, level, zk.GetOp, func(i int, r zk.Result) error {
@@ -340,7 +341,7 @@ func (m *Mirror) readAll(ctx context.Context, c *zk.Client) (map[string]*Node, e
 			if r.Err == nil && r.Stat.NumChildren > 0 {
 				parents = append(parents, level[i])
 			}
-			return budget.Keep(0, min(len(r.Data), mirroredData))
+			return kept.Keep(0, min(len(r.Data), mirroredData))
 		})
 		if err != nil {
 			return nil, err
@@ -352,7 +353,7 @@ func (m *Mirror) readAll(ctx context.Context, c *zk.Client) (map[string]*Node, e
 					level = append(level, path)
 				}
 			}
-			return budget.KeepNames(parents[i], r.Children)
+			return kept.KeepNames(parents[i], r.Children)
 		})
 		if err != nil {
 			return nil, err

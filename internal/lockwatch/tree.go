@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/budget"
 	"holdfast/internal/queue"
 	"holdfast/zk"
 )
@@ -32,7 +33,7 @@ func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
 		return nil, err
 	}
 	t := make(tree)
-	var budget queue.Budget
+	var kept budget.Budget
 	for level := []string{m.base}; len(level) > 0; {
 		var parents []string
 		err := readsEach(ctx, c, level, zk.GetOp, func(i int, r zk.Result) error {
@@ -46,7 +47,7 @@ func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
 				t[level[i]] = &node{info: infoOf(r)}
 				parents = append(parents, level[i])
 			}
-			return budget.Keep(0, min(len(r.Data), queue.MaxData))
+			return kept.Keep(0, min(len(r.Data), budget.MaxData))
 		})
 		if err != nil {
 			return nil, err
@@ -84,7 +85,7 @@ func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
 					level = append(level, path)
 				}
 			}
-			return budget.KeepNames(parents[i], r.Children)
+			return kept.KeepNames(parents[i], r.Children)
 		})
 		if err != nil {
 			return nil, err
@@ -162,7 +163,7 @@ func readsEach(ctx context.Context, c *zk.Client, paths []string, op func(string
 }
 
 func infoOf(r zk.Result) info {
-	r.Data = r.Data[:min(len(r.Data), queue.MaxData)]
+	r.Data = r.Data[:min(len(r.Data), budget.MaxData)]
 	_, ours := queue.ParseNote(r.Data)
 	return info{known: true, ours: ours || len(r.Data) == 0, note: queue.ReadNote(r.Data), stat: r.Stat}
 }

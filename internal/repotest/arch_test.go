@@ -19,6 +19,7 @@ import (
 // The arrows of the design: which package may import which. They point down only.
 //
 //	holdfast → internal/balance
+//	holdfast, cmd/holdfast, internal/lockwatch, internal/survey → internal/budget
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
 //	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/survey, internal/waitgraph
 //	holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
@@ -36,7 +37,7 @@ import (
 // needs a server.
 var arrows = map[string]part{
 	"": {
-		mayImport: []string{"internal/balance", "internal/queue", "internal/queue/names", "zk"},
+		mayImport: []string{"internal/balance", "internal/budget", "internal/queue", "internal/queue/names", "zk"},
 		external:  []string{"golang.org/x/sync", "golang.org/x/sys"},
 		reason:    "who imports the lock gets the client and the standard library: no server, no store, no metrics library, no command line",
 	},
@@ -45,19 +46,22 @@ var arrows = map[string]part{
 		reason:    "a place in a queue knows the client and the names: Holds, options and re-entry are above it",
 	},
 	"internal/survey": {
-		mayImport: []string{"internal/queue", "internal/queue/names", "internal/waitgraph", "zk"},
+		mayImport: []string{"internal/budget", "internal/queue", "internal/queue/names", "internal/waitgraph", "zk"},
 		reason:    "a survey reads the queues of many locks as they are on the server: it acquires none",
 	},
 	"internal/waitgraph": {
 		reason: "who waits for whom follows from the queues: this package knows no client and no names",
 	},
 	"internal/lockwatch": {
-		mayImport: []string{"", "internal/queue", "internal/queue/names", "zk"},
+		mayImport: []string{"", "internal/budget", "internal/queue", "internal/queue/names", "zk"},
 		external:  []string{"golang.org/x/sync"},
 		reason:    "what happens to locks follows from the nodes of their queues: this package takes no lock and prints nothing",
 	},
 	"internal/balance": {
 		reason: "who should own a shard follows from the workers and the present owners: this package knows no client and no lock",
+	},
+	"internal/budget": {
+		reason: "how much is kept of what a server answers is a number: this package knows no client and no lock",
 	},
 	"internal/repotest/runtests": {
 		reason: "it runs go test, and nothing of the product: it must work while the product does not",
@@ -135,7 +139,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "terraform", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"ui", "terraform", "", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},

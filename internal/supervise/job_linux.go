@@ -376,3 +376,9 @@ func code(status syscall.WaitStatus) int {
 	}
 	return status.ExitStatus()
 }
+
+// parentOf returns the parent of a process, or 0.
+func parentOf(pid int) int {
+	p, _ := readProcess(pid)
+	return p.parent
+}

@@ -21,6 +21,8 @@ type terminal struct {
 	// itself. There the job gets the terminal only when it asks for it, by being stopped.
 	wholly bool
 	lent   bool          // the job may have had it
+	script int           // our parent, if it is in our process group
+	shell  int           // the process group of the shell that has started the script
 	modes  *unix.Termios // before the job had it; nil if they are not known
 }
 
@@ -35,6 +37,9 @@ func openTerminal() *terminal {
 		fd:     fd,
 		own:    unix.Getpgrp(),
 		wholly: isTerminal(os.Stdin) && isTerminal(os.Stdout),
+	}
+	if parent := unix.Getppid(); groupOf(parent) == t.own {
+		t.script, t.shell = parent, shellAbove(parent, t.own)
 	}
 	t.saveModes()
 	return t
@@ -101,6 +106,9 @@ func (t *terminal) give(pgrp int) {
 // takeBack takes the terminal back from the job, and reports whether the job had it. If a third
 // group has the terminal, takeBack leaves it alone: it is the shell's group, if this is a
 // background job. If that group no longer exists, the job had passed the terminal on to it.
+//
+// A key can end the script that we are in, too. Then the shell takes the terminal itself, at any moment from now on, and
+// must have it in the end. A shell that finds itself in the background exits.
 func (t *terminal) takeBack(job int) bool {
 	if t == nil {
 		return false
@@ -109,8 +117,39 @@ func (t *terminal) takeBack(job int) bool {
 	if fg != job && (!t.lent || unix.Kill(-fg, 0) != unix.ESRCH) {
 		return false
 	}
+	if t.scriptHasEnded() {
+		return false
+	}
 	t.give(t.own)
+	if t.scriptHasEnded() { // just now: the shell may have had the terminal already, and lost it to us
+		t.give(t.shell)
+		return false
+	}
 	return true
+}
+
+// scriptHasEnded reports whether our parent, a script, has ended. The shell learns that later than we do.
+func (t *terminal) scriptHasEnded() bool { return t.script != 0 && unix.Getppid() != t.script }
+
+// groupOf returns the process group of a process, or 0.
+func groupOf(pid int) int {
+	group, err := unix.Getpgid(pid)
+	if err != nil {
+		return 0
+	}
+	return group
+}
+
+// shellAbove returns the process group of the process that has started a script: the nearest ancestor outside of the
+// script's group. If it cannot be found, it is the leader of the session.
+func shellAbove(script, group int) int {
+	for pid := parentOf(script); pid > 1; pid = parentOf(pid) {
+		if g := groupOf(pid); g != group {
+			return g
+		}
+	}
+	leader, _ := unix.Getsid(0)
+	return groupOf(leader)
 }
 
 // end takes the terminal back from a job whose command has ended with status, and reports whether the job had it. A

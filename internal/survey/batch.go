@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"holdfast/internal/budget"
 	"holdfast/internal/queue"
 	"holdfast/zk"
 )
@@ -105,8 +106,8 @@ func (r *reader) pipeline(ctx context.Context, ops []zk.Op) ([]zk.Result, error)
 // cutData drops what nobody keeps.
 func cutData(results []zk.Result) {
 	for i := range results {
-		if len(results[i].Data) > queue.MaxData {
-			results[i].Data = bytes.Clone(results[i].Data[:queue.MaxData])
+		if len(results[i].Data) > budget.MaxData {
+			results[i].Data = bytes.Clone(results[i].Data[:budget.MaxData])
 		}
 	}
 }

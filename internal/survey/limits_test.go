@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"holdfast/internal/queue"
+	"holdfast/internal/budget"
 	"holdfast/zk"
 )
 
@@ -22,11 +22,11 @@ func TestTreesThatAreTooLarge(t *testing.T) {
 	if got := places(read(t, c, nil).Locks); got != 50 {
 		t.Errorf("%d places; want 50", got)
 	}
-	nodes, bytes := queue.MaxNodes, queue.MaxBytes
-	defer func() { queue.MaxNodes, queue.MaxBytes = nodes, bytes }()
+	nodes, bytes := budget.MaxNodes, budget.MaxBytes
+	defer func() { budget.MaxNodes, budget.MaxBytes = nodes, bytes }()
 	for _, limit := range []struct{ nodes, bytes int64 }{{90, bytes}, {nodes, 40_000}} {
-		queue.MaxNodes, queue.MaxBytes = limit.nodes, limit.bytes
-		if _, err := Read(t.Context(), c, "/", "/", nil); !errors.Is(err, queue.ErrTooMuch) {
+		budget.MaxNodes, budget.MaxBytes = limit.nodes, limit.bytes
+		if _, err := Read(t.Context(), c, "/", "/", nil); !errors.Is(err, budget.ErrTooMuch) {
 			t.Errorf("limits %v: %v", limit, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/budget"
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
 	"holdfast/internal/waitgraph"
@@ -27,8 +28,8 @@ func (r *reader) nodes(ctx context.Context, all []*found) (map[string]zk.Result,
 	slices.Sort(paths)
 	nodes := make(map[string]zk.Result, len(paths))
 	err := r.each(ctx, slices.Compact(paths), zk.GetOp, func(path string, res zk.Result) error {
-		if len(res.Data) > queue.MaxData {
-			res.Data = bytes.Clone(res.Data[:queue.MaxData])
+		if len(res.Data) > budget.MaxData {
+			res.Data = bytes.Clone(res.Data[:budget.MaxData])
 		}
 		nodes[path] = res
 		return r.budget.Keep(0, len(res.Data))

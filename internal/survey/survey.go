@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"holdfast/internal/budget"
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
 	"holdfast/internal/waitgraph"
@@ -103,7 +104,7 @@ type reader struct {
 	inside  map[string]bool // directories and permits that belong to a semaphore
 	denied  []string
 	single  atomic.Bool // the server knows no MultiRead
-	budget  queue.Budget
+	budget  budget.Budget
 	look    func(path string) (Node, bool) // reads a copy of the tree instead, see At
 }
 

@@ -1,4 +1,5 @@
-package queue
+// Package budget bounds what is kept of what a server answers, which may be hostile or full.
+package budget
 
 import (
 	"context"
