@@ -151,6 +151,27 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 	b.refused(ctx, "root", func() error { _, err := holdfast.NewMutex(c, "/").Lock(ctx); return err }, zk.ErrInvalidPath)
 	b.refused(ctx, "limit", func() error { return holdfast.NewSemaphore(c, path, 1).SetLimit(ctx, 0) }, holdfast.ErrLimit)
 	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, 1).AcquireN(ctx, 0); return err }, holdfast.ErrLimit)
+	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, -1).Acquire(ctx); return err }, holdfast.ErrLimit)
+	b.refused(ctx, "layout", func() error {
+		_, err := holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(holdfast.LayoutWriteLock)).Acquire(ctx)
+		return err
+	}, holdfast.ErrLayout)
+	b.refused(ctx, "token", func() error { return holdfast.Break(ctx, c, path, 0) }, holdfast.ErrNotHeld)
+	b.refused(ctx, "path", func() error { return holdfast.Revoke(ctx, c, "relative", 1) }, zk.ErrInvalidPath)
+	b.refused(ctx, "path", func() error { _, err := holdfast.List(ctx, c, "relative"); return err }, zk.ErrInvalidPath)
+	for _, opt := range []holdfast.Option{
+		holdfast.Reentrant(), holdfast.WithLocalHandoff(1), holdfast.WithKeep(1), holdfast.WithValue(nil), holdfast.ForgetAfter(-1),
+		holdfast.WithLayout(holdfast.LayoutKazoo),
+	} {
+		b.refused(ctx, "once", func() error {
+			_, err := holdfast.NewOnce(c, path, opt).Do(ctx, "key", nil)
+			return err
+		}, zk.ErrBadArguments, holdfast.ErrLayout)
+	}
+	m, tree := holdfast.NewMutex(c, path), holdfast.NewTree(c, path)
+	for _, parts := range [][]holdfast.Locker{{m, tree.Path("a")}, {nil}} {
+		b.refused(ctx, "several", func() error { _, err := holdfast.NewMultiLock(parts...).Lock(ctx); return err }, zk.ErrBadArguments)
+	}
 	b.refused(ctx, "several", func() error { _, err := holdfast.NewMultiLock().Lock(ctx); return err }, errAny)
 	b.refused(ctx, "several", func() error { _, err := holdfast.NewMultiLock(foreign{}).TryLock(ctx); return err }, errAny)
 	for _, name := range []string{"", "nonsense", "named:", "named:a/b", "named:a_lock_b"} {
@@ -213,6 +234,18 @@ func (b *bungler) held(ctx context.Context, c *zk.Client) {
 	e := holdfast.NewElection(c, path+"-other")
 	if err := e.Proclaim(once, h, nil); !errors.Is(err, zk.ErrBadArguments) {
 		b.found("bungler", path, "proclaimed without an office: %v", err)
+	}
+	if _, _, err := holdfast.NewOnce(c, path+"-once").Turn(once, nil, "key"); !errors.Is(err, zk.ErrBadArguments) {
+		b.found("bungler", path, "a turn without a Hold: %v", err)
+	}
+	if permit, err := holdfast.NewSemaphore(c, path+"-permits", 2).Acquire(once); err == nil {
+		if _, _, err := holdfast.NewOnce(c, path+"-once").Turn(once, permit, "key"); !errors.Is(err, zk.ErrBadArguments) {
+			b.found("bungler", path, "a turn with a permit: %v", err)
+		}
+		permit.Unlock()
+	}
+	if outer, ok := holdfast.FromContext(h.Context()); !ok || outer != h {
+		b.found("bungler", path, "the context of the Hold has another one: %v", ok)
 	}
 	select {
 	case <-h.Lost():

@@ -67,6 +67,9 @@ func (w *world) chooseLocks() []lockSpec {
 	if w.seed%16 == 5 { // not by a draw: the other seeds stay as they are
 		return []lockSpec{trees(w, locksRoot+"/a")}
 	}
+	if w.seed%16 == 9 {
+		return []lockSpec{disputed(w, locksRoot+"/a")}
+	}
 	if w.rng.IntN(64) == 0 { // it takes as long as many others
 		return []lockSpec{crowds(w, locksRoot+"/a")}
 	}
@@ -275,6 +278,31 @@ func strangers(w *world, path string) lockSpec {
 				// No try: a client that is just being admitted makes it fail, which no reader does.
 				{parts: []chaos.Op{reader}, lock: s.Acquire},
 			}
+		}}
+}
+
+// disputed returns semaphores or slots whose callers claim different numbers. One number is 1 and the other more than any
+// worker wants. A caller refuses the number of another while somebody uses it, and replaces it else. So the callers are
+// like writers and readers, who refuse each other instead of waiting.
+func disputed(w *world, path string) lockSpec {
+	dirs := []string{path + "/locks", path + "/leases"}
+	slots := w.seed/16%2 == 0
+	if slots {
+		dirs = []string{path + "/slots", path + "/slot-queue"}
+	}
+	return lockSpec{
+		ids: []lockID{{path, path}}, dirs: dirs, path: path, layout: holdfast.LayoutCurator, clashes: true,
+		of: func(c *zk.Client) (ls []locker) {
+			for _, claimed := range []int{1, 16} {
+				op := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: claimed > 1}
+				s, n := holdfast.NewSemaphore(c, path, claimed, w.options()...), holdfast.NewSlots(c, path, claimed, w.options()...)
+				l := locker{parts: []chaos.Op{op}, lock: s.Acquire} // no try, as in strangers
+				if slots {
+					l.lock = func(ctx context.Context) (*holdfast.Hold, error) { return n.Acquire(ctx) }
+				}
+				ls = append(ls, l)
+			}
+			return ls
 		}}
 }
 

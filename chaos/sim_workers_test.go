@@ -106,7 +106,7 @@ func (k *worker) refused(ctx context.Context, l locker, try bool, err error) {
 	case errors.Is(err, zk.ErrClosed): // the client was killed
 	case try && strings.HasSuffix(err.Error(), "its node is gone"): // a waiter queues again
 	case errors.Is(err, holdfast.ErrKind) && k.specOf(l).clashes:
-	case errors.Is(err, holdfast.ErrLimit) && k.specOf(l).limits > 0: // the limit is lower than the permits it wants, at present
+	case errors.Is(err, holdfast.ErrLimit) && (k.specOf(l).limits > 0 || k.specOf(l).clashes): // the limit is lower than the permits it wants, at present
 	default:
 		k.found("error", l.parts[0].Lock, "%v (context: %v)", err, context.Cause(ctx))
 	}
@@ -143,6 +143,11 @@ func (k *worker) hold(ctx context.Context, l locker, claim *chaos.Claim) {
 	var inner *chaos.Claim
 	if l.inner != nil && k.rng.IntN(4) == 0 {
 		inner = k.again(l, claim)
+		if k.turns%2 == 0 { // and once more, beside the first or after it
+			if more := k.again(l, claim); more != nil {
+				k.unlock(ctx, l, more, nil)
+			}
+		}
 	}
 	if l.election != nil && k.rng.IntN(2) == 0 {
 		l.election.Proclaim(ctx, claim.Hold, []byte(*l.value+" still"))

@@ -178,7 +178,7 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	}
 	var hopeless []*request
 	var why error
-	if !planned && c.cause != ErrClosed && demand == nil {
+	if _, told := errors.AsType[zkproto.Code](c.cause); !planned && c.cause != ErrClosed && demand == nil && !told {
 		hopeless, why = c.broke(lost)
 	}
 	s.mu.Unlock()

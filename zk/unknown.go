@@ -42,7 +42,8 @@ func breaksFor(op zkproto.Op) int {
 	return 8
 }
 
-// broke counts a connection that broke while the requests in lost had no answer. It returns the requests that no other
+// broke counts a connection that broke while the requests in lost had no answer. One that breaks because of an answer does
+// not count: a server that is overloaded throttles the request that restores the watches, whatever comes behind it. It returns the requests that no other
 // connection will answer, and why. s.mu must be held.
 func (c *conn) broke(lost []*request) (hopeless []*request, why error) {
 	s, d := c.s, &c.s.suspect

@@ -183,6 +183,39 @@ func TestARequestIsNotGivenUpInAnOutage(t *testing.T) {
 			}
 		})
 	})
+	t.Run("the server throttles what restores the watches", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			connections := 0
+			c := dialTest(t, 10*time.Second, func(p *peer) {
+				connections++
+				p.accept(7, 10*time.Second)
+				for {
+					h, r := p.request()
+					switch {
+					case h.Op == 0:
+						return
+					case h.Op == zkproto.OpMulti && connections == 1: // lost
+						return
+					case (h.Op == zkproto.OpSetWatches || h.Op == zkproto.OpSetWatches2) && connections < 40:
+						p.answer(h.Xid, 1, zkproto.CodeThrottled, nil)
+					case h.Op == zkproto.OpMulti && connections < 40: // it comes behind that
+					default:
+						p.answerAny(h, r)
+					}
+				}
+			})
+			if _, _, _, err := c.ExistsW(t.Context(), "/watched"); err != nil {
+				t.Fatal(err)
+			}
+			err := error(ErrConnectionLoss)
+			for errors.Is(err, ErrConnectionLoss) {
+				_, err = c.Multi(t.Context(), CheckOp("/a", AnyVersion))
+			}
+			if err != nil || connections < 40 {
+				t.Errorf("got error %v after %d connections", err, connections)
+			}
+		})
+	})
 	t.Run("other paths work", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := dialTest(t, 10*time.Second, func(p *peer) {

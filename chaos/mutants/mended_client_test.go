@@ -53,5 +53,10 @@ func ofMendedClient() []mutant {
 			edits: []edit{{"cmd/holdfast/outage.go", "return 3 * max(", "return max("}},
 			pkg:   "cmd/holdfast", tests: []string{"TestCommandsSurviveTheseOutages", "TestDocumentHasTheTableOfOutages"},
 		},
+		{
+			number: 950, bug: "a server that throttles the request that restores the watches is said not to know what comes behind it", where: "ours, during issue 36",
+			edits: []edit{{"zk/session.go", "demand == nil && !told {", "demand == nil && (told || !told) {"}},
+			pkg:   "zk", tests: []string{"TestARequestIsNotGivenUpInAnOutage"},
+		},
 	}
 }
