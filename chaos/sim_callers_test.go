@@ -156,6 +156,14 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 		_, err := holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(holdfast.LayoutWriteLock)).Acquire(ctx)
 		return err
 	}, holdfast.ErrLayout)
+	b.refused(ctx, "path", func() error { _, err := holdfast.Foreign(ctx, c, "relative"); return err }, zk.ErrInvalidPath)
+	b.refused(ctx, "time", func() error { _, err := holdfast.NewOnce(c, path).Within(ctx, 0, nil); return err }, zk.ErrBadArguments)
+	b.refused(ctx, "path", func() error { return holdfast.NewOnce(c, "relative").ForgetRun(ctx, "key", 7) }, zk.ErrInvalidPath)
+	b.refused(ctx, "path", func() error { return holdfast.NewOnce(c, "relative").ForgetRunWithin(ctx, 7) }, zk.ErrInvalidPath)
+	b.refused(ctx, "path", func() error {
+		_, err := holdfast.NewShards(c, "relative", 1).Assignment(ctx)
+		return err
+	}, zk.ErrInvalidPath)
 	b.refused(ctx, "token", func() error { return holdfast.Break(ctx, c, path, 0) }, holdfast.ErrNotHeld)
 	b.refused(ctx, "path", func() error { return holdfast.Revoke(ctx, c, "relative", 1) }, zk.ErrInvalidPath)
 	b.refused(ctx, "path", func() error { _, err := holdfast.List(ctx, c, "relative"); return err }, zk.ErrInvalidPath)
@@ -238,11 +246,28 @@ func (b *bungler) held(ctx context.Context, c *zk.Client) {
 	if _, _, err := holdfast.NewOnce(c, path+"-once").Turn(once, nil, "key"); !errors.Is(err, zk.ErrBadArguments) {
 		b.found("bungler", path, "a turn without a Hold: %v", err)
 	}
-	if permit, err := holdfast.NewSemaphore(c, path+"-permits", 2).Acquire(once); err == nil {
-		if _, _, err := holdfast.NewOnce(c, path+"-once").Turn(once, permit, "key"); !errors.Is(err, zk.ErrBadArguments) {
-			b.found("bungler", path, "a turn with a permit: %v", err)
+	others := map[string]func(context.Context) (*holdfast.Hold, error){
+		"permit": holdfast.NewSemaphore(c, path+"-permits", 2).Acquire,
+		"slot":   holdfast.NewSlots(c, path+"-slots", 2).Locker().Lock,
+		"reader": holdfast.NewRWMutex(c, path+"-read").RLock,
+		"kept":   holdfast.NewMutex(c, path+"-kept", holdfast.WithKeep(time.Nanosecond)).Lock,
+		"node":   holdfast.NewNodeLock(c, path+"-node").Lock,
+		"two":    holdfast.NewMultiLock(holdfast.NewMutex(c, path+"-1"), holdfast.NewMutex(c, path+"-2")).Lock,
+	}
+	for kind, lock := range others {
+		wrong, err := lock(once)
+		if err != nil {
+			continue
 		}
-		permit.Unlock()
+		if kind == "node" {
+			err = wrong.Reserve(once, time.Second)
+		} else {
+			_, _, err = holdfast.NewOnce(c, path+"-once").Turn(once, wrong, "key")
+		}
+		if !errors.Is(err, zk.ErrBadArguments) {
+			b.found("bungler", path, "a Hold of the kind %s is taken: %v", kind, err)
+		}
+		wrong.Unlock()
 	}
 	if outer, ok := holdfast.FromContext(h.Context()); !ok || outer != h {
 		b.found("bungler", path, "the context of the Hold has another one: %v", ok)
