@@ -74,7 +74,7 @@ func newChecker() *checker { return &checker{tree: tree.New()} }
 
 func (c *checker) visitor() store.Visitor {
 	return store.Visitor{
-		Node: c.tree.LoadNode,
+		Node: loadNode(c.tree),
 		Session: func(id int64, record []byte) error {
 			c.sessions++
 			_, err := decodeSession(id, record)

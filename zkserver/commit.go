@@ -77,10 +77,7 @@ func (s *Server) takeBatch() *batch {
 		b.backlog = 0
 		return nil
 	}
-	s.owner.batch, s.owner.ended = new(batch), 0
-	if s.owner.stopping { // the clock may have ended sessions meanwhile
-		b.changes.PutCeiling(s.owner.zxid)
-	}
+	s.owner.batch = new(batch)
 	s.seal(b)
 	if !b.changes.Empty() {
 		s.committingSince.Store(1 + int64(time.Since(s.opened))) // never 0
@@ -90,16 +87,9 @@ func (s *Server) takeBatch() *batch {
 
 // seal encodes the changes and takes the staged answers.
 func (s *Server) seal(b *batch) {
-	record := s.owner.record
-	lasting := s.owner.tree.TakeChanges(func(path string) {
-		var exists bool
-		if record, exists = s.owner.tree.AppendNode(record[:0], path); exists {
-			b.changes.PutNode(path, record)
-		} else {
-			b.changes.DeleteNode(path)
-		}
+	lasting := s.owner.tree.TakeChanges(func(path string, p tree.Part, record []byte) {
+		b.changes.SetNode(path, byte(p), record)
 	})
-	s.owner.record = record[:0] // as large as the largest node
 	b.changes.SyncLater = !lasting && !b.lasting && s.owner.others == 0 && s.oneMachine.Load()
 	for _, c := range b.conns {
 		o := &c.owned

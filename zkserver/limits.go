@@ -157,6 +157,13 @@ func (s *Server) checkLimits(c *conn, r *request) (Limit, zkproto.Code) {
 				return LimitPath, zkproto.CodeBadArguments
 			}
 		}
+		if s.worst(r) > maxWrite {
+			return LimitFrame, zkproto.CodeBadArguments
+		}
+	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL, zkproto.OpSetData, zkproto.OpSetACL, zkproto.OpDelete:
+		if s.worst(r) > maxWrite {
+			return LimitFrame, zkproto.CodeBadArguments
+		}
 	case zkproto.OpMultiRead:
 		if len(r.multiRead.Ops) > l.MultiOps {
 			return LimitMulti, zkproto.CodeBadArguments

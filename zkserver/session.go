@@ -7,6 +7,8 @@ import (
 	"crypto/subtle"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"holdfast/zkproto"
@@ -36,7 +38,7 @@ func (s *Server) load(init store.Meta) error {
 	o.tree.Bound(s.bounds())
 	ending := make(map[int64]*session)
 	meta, err := s.store.Load(init, store.Visitor{
-		Node: o.tree.LoadNode,
+		Node: loadNode(o.tree),
 		Session: func(id int64, record []byte) error {
 			sess, err := decodeSession(id, record)
 			if err != nil {
@@ -46,6 +48,7 @@ func (s *Server) load(init store.Meta) error {
 				o.others++
 			}
 			if sess.ending {
+				s.cfg.Logger.Info("zkserver: session ended: its end had begun before the restart", "session", hexID(id))
 				ending[id] = sess
 				return nil
 			}
@@ -61,33 +64,36 @@ func (s *Server) load(init store.Meta) error {
 		return err
 	}
 	s.secret, o.zxid, o.ceiling = meta.Secret, meta.Ceiling, meta.Ceiling
-	begun := make(map[int64]bool)
-	if meta.Restarted {
-		for _, sess := range o.sessions {
-			switch {
-			case !sess.local:
-			case o.ended > maxEnded:
-				sess.touched = now.Add(-sess.timeout) // it ends at the next check
-			default: // its process has ended with the machine
-				s.cfg.Logger.Info("zkserver: session ended: the machine has restarted", "session", hexID(sess.id))
-				s.endSession(sess, func() {})
-				begun[sess.id] = true
-			}
+	for id, sess := range o.sessions {
+		if meta.Restarted && sess.local { // its process has ended with the machine
+			s.cfg.Logger.Info("zkserver: session ended: the machine has restarted", "session", hexID(id))
+			ending[id] = sess
+			delete(o.sessions, id)
 		}
 	}
-	for id, sess := range ending {
-		s.cfg.Logger.Info("zkserver: session ended: its end had begun before the restart", "session", hexID(id))
-		s.endSession(sess, func() {})
-	}
 	for _, id := range o.tree.Owners() {
-		if o.sessions[id] == nil && ending[id] == nil && !begun[id] {
+		if o.sessions[id] == nil && ending[id] == nil {
 			// This cannot happen, since one batch removes a session and its last nodes. If it does,
 			// no lock may depend on these nodes.
 			s.cfg.Logger.Error("zkserver: removed ephemeral nodes that have no session", "session", hexID(id))
-			o.tree.CloseSession(s.nextTxn(id))
+			ending[id] = &session{id: id}
+			o.others++
+		}
+	}
+	if err := s.endLoaded(slices.Collect(maps.Values(ending))); err != nil {
+		return err
+	}
+	for _, sess := range ending {
+		if !sess.local {
+			o.others--
 		}
 	}
 	return nil
+}
+
+// loadNode returns a function for a store.Visitor that loads records into t.
+func loadNode(t *tree.Tree) func(path string, part byte, record []byte) error {
+	return func(path string, part byte, record []byte) error { return t.LoadNode(path, tree.Part(part), record) }
 }
 
 // decodeSession decodes a record that encode made.

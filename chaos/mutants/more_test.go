@@ -213,7 +213,7 @@ func ofTheServer() []mutant {
 		},
 		{
 			number: 55, bug: "sequence numbers are the number of children, so they come back", where: "–",
-			edits: []edit{{"zkserver/internal/tree/write.go", `fmt.Sprintf("%010d", parent.creations)`, `fmt.Sprintf("%010d", parent.count())`}},
+			edits: []edit{{"zkserver/internal/tree/write.go", "sequenceDigits, parent.creations)", "sequenceDigits, parent.count())"}},
 			pkg:   "zkserver/internal/tree", tests: []string{"TestSequenceCountsCreationsAndWraps"},
 		},
 		{

@@ -15,7 +15,7 @@ import (
 // counting returns a Visitor that counts nodes.
 func counting(nodes *int) store.Visitor {
 	return store.Visitor{
-		Node:    func(string, []byte) error { *nodes++; return nil },
+		Node:    func(string, byte, []byte) error { *nodes++; return nil },
 		Session: func(int64, []byte) error { return nil },
 	}
 }

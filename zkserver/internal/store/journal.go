@@ -81,8 +81,8 @@ func (j *Journal) commit(b *Batch) error {
 	}
 	end := j.off + int64(len(b.buf))
 	switch {
-	case len(b.buf)-batchHeader > maxBatch:
-		return fmt.Errorf("write %s: a batch of %d bytes; the limit is %d", j.fs.Path(j.name()), len(b.buf)-batchHeader, maxBatch)
+	case len(b.buf) > MaxBatch:
+		return fmt.Errorf("write %s: a batch of %d bytes; the limit is %d", j.fs.Path(j.name()), len(b.buf), MaxBatch)
 	case end > j.size:
 		size := (end + j.room - 1) / j.room * j.room
 		if err := j.file.Allocate(size); err != nil {

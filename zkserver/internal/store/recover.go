@@ -60,9 +60,9 @@ func list(dir FS) (c contents, err error) {
 		kind, number := parseName(name)
 		switch {
 		case strings.HasPrefix(name, "MANIFEST-"), strings.HasPrefix(name, "OPTIONS-"), strings.HasPrefix(name, "marker.") && name != guard:
-			return c, fmt.Errorf("%w: %s is from an older holdfast (format 1 or 2, this program reads %d); move %s away to begin with an empty store, "+
+			return c, fmt.Errorf("%w: %s is from an older holdfast (format 1 or 2, this program reads %d and %d); move %s away to begin with an empty store, "+
 				"or serve it with that version and copy the nodes with a client",
-				ErrFormat, dir.Path(name), Format, dir.Path(""))
+				ErrFormat, dir.Path(name), oldFormat, Format, dir.Path(""))
 		case name == guard:
 			c.guarded = true
 		case strings.HasSuffix(name, temporary),

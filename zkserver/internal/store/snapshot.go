@@ -38,7 +38,7 @@ func (s segment) each(dir FS, stop chan struct{}, f func(key, value []byte) erro
 		if err := stopped(stop); err != nil {
 			return err
 		}
-		if err := eachChange(b, f); err != nil {
+		if err := r.each(b, f); err != nil {
 			return err
 		}
 	}
@@ -61,7 +61,7 @@ func eachOfSnapshot(dir FS, number uint64, stop chan struct{}, f func(key, value
 		if err := stopped(stop); err != nil {
 			return err
 		}
-		if err := eachChange(b, f); err != nil {
+		if err := r.each(b, f); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f fu
 	}
 	if snapshot > 0 {
 		err := eachOfSnapshot(dir, snapshot, stop, func(key, value []byte) error {
-			if _, changed := latest[string(key)]; changed {
+			if _, changed := latest[string(key)]; changed || value == nil { // a part that format 3 did not have
 				return nil
 			}
 			return f(key, value)

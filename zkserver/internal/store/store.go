@@ -2,10 +2,12 @@ package store
 
 import "errors"
 
-// Format is the version of the files of a [Journal]. A store of another version is refused.
-//
-// Formats 1 and 2 were Pebble databases. They are refused, too, because only Pebble can read them.
-const Format = 3
+// Format is the version of the files that a [Journal] writes. It also reads format 3. A store of another
+// version is refused. Formats 1 and 2 were Pebble databases, which only Pebble can read.
+const Format = 4
+
+// MaxBatch is the most bytes of a batch that Commit accepts, with its header.
+const MaxBatch = 64 << 20
 
 // Errors that Open, Load and Commit wrap.
 var (
@@ -41,9 +43,9 @@ type Meta struct {
 	Restarted bool
 }
 
-// A Visitor receives the records that Load reads, in no particular order. Records are valid
-// during the call only.
+// A Visitor receives the records that Load reads, in no particular order. Records are valid during
+// the call only.
 type Visitor struct {
-	Node    func(path string, record []byte) error
+	Node    func(path string, part byte, record []byte) error // see Batch.SetNode
 	Session func(id int64, record []byte) error
 }

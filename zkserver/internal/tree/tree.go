@@ -25,14 +25,16 @@ type Tree struct {
 
 	last *keyring // of the last client, see find
 
-	changed map[string]struct{}
+	changed []*node // nodes with dirty parts, and removed nodes, in the order of their first change
 	lasting bool    // see TakeChanges
-	loading []*node // between LoadNode and Loaded
+	unsaved int     // see Unsaved
+	record  []byte  // reused memory
+	loading loading
 
 	// The state of the current write; see finish.
 	undo     []func()
 	triggers []trigger
-	touched  []string
+	touched  []touch
 	lasts    bool                  // it changes a node that is not ephemeral
 	results  []zkproto.MultiResult // of Multi
 	grown    int                   // bytes that auth has added to ACLs
@@ -113,7 +115,6 @@ func New() *Tree {
 		identities: make(map[Watcher]*keyring),
 		told:       make(map[Watcher]struct{}),
 		last:       newKeyring(nil),
-		changed:    make(map[string]struct{}),
 	}
 	t.nodes["/"] = &node{path: "/", acl: openACL, data: []byte{}}
 	t.dataBytes = 1
@@ -152,21 +153,36 @@ func (t *Tree) WatchWeights(by Watcher) (own, all int) {
 // DataBytes returns the length of all paths and data.
 func (t *Tree) DataBytes() int64 { return t.dataBytes }
 
-// TakeChanges calls f for every path whose record may have changed since the last call,
-// in no particular order. AppendNode returns the record, or that there is none. TakeChanges
-// reports whether one of the changes outlives all sessions: a node that is not ephemeral was created,
-// removed or written. Changes of ephemeral nodes, and of their parents' counters, do not count.
-func (t *Tree) TakeChanges(f func(path string)) (lasting bool) {
-	for path := range t.changed {
-		f(path)
+// TakeChanges calls f for every part of a node that may have changed since the last call. record is nil
+// if the part has no record any more, and valid during the call otherwise. The parts of one write
+// follow each other. TakeChanges reports whether one of the changes outlives all sessions: a node that
+// is not ephemeral was created, removed or written. Changes of ephemeral nodes, and of their parents'
+// counters, do not count.
+func (t *Tree) TakeChanges(f func(path string, p Part, record []byte)) (lasting bool) {
+	for i, n := range t.changed {
+		now := t.nodes[n.path]
+		for _, p := range Parts() {
+			switch {
+			case n.dirty&setOf(p) == 0:
+			case now == nil || now.parts()&setOf(p) == 0:
+				f(n.path, p, nil)
+			case now == n: // otherwise a new node has the path, and comes later
+				t.record = n.append(t.record[:0], p)
+				f(n.path, p, t.record)
+			}
+		}
+		n.dirty, t.changed[i] = 0, nil
 	}
-	clear(t.changed)
+	t.changed, t.unsaved = t.changed[:0], 0
 	lasting, t.lasting = t.lasting, false
 	return lasting
 }
 
 // Changed reports whether TakeChanges would call f.
 func (t *Tree) Changed() bool { return len(t.changed) > 0 }
+
+// Unsaved returns a bound of the bytes that the changes since the last TakeChanges take in the store.
+func (t *Tree) Unsaved() int { return t.unsaved }
 
 // wireBytes returns the length of a name in an encoded list of children.
 func wireBytes(name string) int32 { return int32(4 + len(name)) }
