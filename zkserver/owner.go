@@ -197,6 +197,9 @@ func (s *Server) check(interval time.Duration) {
 		s.forgetAddresses()
 	}
 	s.publish()
+	if s.trouble.Load() != nil && s.nothingAtHand() {
+		o.batch.changes.PutCeiling(o.ceiling) // the store tries again with a commit
+	}
 	if s.cfg.Linger > 0 && s.lingeredOut() {
 		s.cfg.Logger.Info("zkserver: stopping: no client and no session for the linger time", "linger", s.cfg.Linger)
 		s.stopListening()

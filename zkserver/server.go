@@ -42,6 +42,8 @@ type Server struct {
 
 	restUntil time.Time // see restAfter; guarded by the token of idle
 
+	trouble atomic.Pointer[error] // of the store, see noteTrouble
+
 	teller *teller
 
 	opened          time.Time

@@ -41,7 +41,7 @@ func TestTheEndOfASessionBelowHeavyNodesWritesLittle(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.Close()
-				s, l = serve(t, cfg)
+				s, _ = serve(t, cfg)
 			}
 			defer s.Close()
 			if err := s.Flush(t.Context()); err != nil {

@@ -42,6 +42,9 @@ type Stats struct {
 	// store in memory. The files may have more room reserved.
 	JournalBytes, SnapshotBytes int64
 
+	// SnapshotFailures says how often the store could not make a snapshot or its next journal. It tries again.
+	SnapshotFailures int64
+
 	// Commit is how long the store took to make batches of writes durable. Its Count is
 	// the number of commits.
 	Commit Histogram
@@ -83,6 +86,8 @@ func (s *Server) Stats() Stats {
 
 		JournalBytes:  n.journal.Load(),
 		SnapshotBytes: n.snapshot.Load(),
+
+		SnapshotFailures: n.snapshotFailures.Load(),
 
 		Commit:  n.commit.read(),
 		Latency: n.latency.read(),

@@ -45,7 +45,7 @@ func ofTheStore() []mutant {
 		},
 		{
 			number: 214, bug: "a journal is begun before the one in front of it is synced", where: "–",
-			edits: []edit{{"journal.go", "\tif err := j.sync(); err != nil {\n\t\treturn err\n\t}\n\tf := j.file", "\tf := j.file"}},
+			edits: []edit{{"journal.go", "\tif err := j.sync(); err != nil {\n\t\treturn errors.Join(err, next.file.Close())\n\t}\n", ""}},
 			tests: []string{"TestFailedCallsLoseNothing"},
 		},
 		{

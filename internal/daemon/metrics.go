@@ -68,6 +68,7 @@ var numbers = [...]number{
 	{"data_bytes", "gauge", "Size of all paths and data.", func(s *zkserver.Stats) float64 { return float64(s.DataBytes) }},
 	{"journal_bytes", "gauge", "Size of the store's journals, which the server reads when it starts.", func(s *zkserver.Stats) float64 { return float64(s.JournalBytes) }},
 	{"snapshot_bytes", "gauge", "Size of the store's snapshot, which the server reads when it starts.", func(s *zkserver.Stats) float64 { return float64(s.SnapshotBytes) }},
+	{"snapshot_failures_total", "counter", "Attempts to make a snapshot, or the next journal, that failed. The server repeats them.", func(s *zkserver.Stats) float64 { return float64(s.SnapshotFailures) }},
 	{"requests_received_total", "counter", "Requests received, with pings and connects.", func(s *zkserver.Stats) float64 { return float64(s.RequestsReceived) }},
 	{"requests_answered_total", "counter", "Requests answered.", func(s *zkserver.Stats) float64 { return float64(s.RequestsAnswered) }},
 	{"requests_committed_total", "counter", "Requests whose answers waited for a commit.", func(s *zkserver.Stats) float64 { return float64(s.RequestsCommitted) }},

@@ -39,7 +39,7 @@ func readStore(path string, f func(readDir) (Summary, error)) (Summary, error) {
 		return Summary{}, err
 	}
 	s, err := f(readDir{d})
-	return s, errors.Join(err, d.root.Close())
+	return s, errors.Join(err, d.Close())
 }
 
 // check reads the store in dir. A store without a batch is an error.
@@ -118,7 +118,7 @@ func backUpTo(from FS, dest string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(backUp(from, to), to.root.Close())
+	return errors.Join(backUp(from, to), to.Close())
 }
 
 // backUp copies the store in from. It copies only parts that are never written again.

@@ -141,5 +141,5 @@ func CheckFS(fs FS, visit Visitor) (Summary, error) { return check(fs, visit) }
 // OpenDir opens a directory of the machine.
 func OpenDir(path string) (FS, func(), error) {
 	d, err := openDir(path)
-	return d, func() { d.root.Close() }, err
+	return d, func() { d.Close() }, err
 }

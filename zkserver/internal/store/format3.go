@@ -87,8 +87,11 @@ func splitRecord(path string, record []byte) (parts [3][]byte, ok bool) {
 		if len(rest) < 4 {
 			return parts, false
 		}
-		if rest = rest[4:]; !skip() || !skip() {
-			return parts, false
+		rest = rest[4:]
+		for range 2 { // scheme and id
+			if !skip() {
+				return parts, false
+			}
 		}
 	}
 	acl := record[len(data) : len(record)-len(rest)]

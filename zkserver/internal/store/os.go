@@ -44,10 +44,10 @@ func OpenJournal(dir string) (*Journal, error) {
 	}
 	lock, err := d.lock()
 	if err != nil {
-		return nil, errors.Join(err, d.root.Close())
+		return nil, errors.Join(err, d.Close())
 	}
 	j := OpenOn(d, journalRoom)
-	j.held = []io.Closer{lock, d.root}
+	j.held = []io.Closer{lock, d}
 	return j, nil
 }
 
@@ -73,20 +73,36 @@ func syncPath(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.SyncDir(), d.root.Close())
+	return errors.Join(d.SyncDir(), d.Close())
 }
 
 // osDir is an open directory of the machine. If the directory is removed or renamed, and another
 // one gets its name, osDir stays with the first one.
 type osDir struct {
 	root *os.Root
+	self *os.File // for SyncDir, which must not fail for want of a file; nil if it does nothing
 	path string
 }
 
-// openDir opens a directory. The caller closes its root.
+// openDir opens a directory. The caller closes it.
 func openDir(path string) (osDir, error) {
 	root, err := os.OpenRoot(path)
-	return osDir{root, path}, err
+	if err != nil {
+		return osDir{}, err
+	}
+	self, err := openSelf(root)
+	if err != nil {
+		return osDir{}, errors.Join(err, root.Close())
+	}
+	return osDir{root, self, path}, nil
+}
+
+// Close closes the directory. Its files stay open.
+func (d osDir) Close() error {
+	if d.self == nil {
+		return d.root.Close()
+	}
+	return errors.Join(d.self.Close(), d.root.Close())
 }
 
 // lock locks the directory for one store. The lock belongs to the open file, so it excludes this
@@ -152,7 +168,7 @@ func (d osDir) Rename(from, to string) error {
 }
 
 func (d osDir) Remove(name string) error { return d.failed("remove", name, d.root.Remove(name)) }
-func (d osDir) SyncDir() error           { return d.failed("sync", "", syncDir(d.root)) }
+func (d osDir) SyncDir() error           { return d.failed("sync", "", syncDir(d.self)) }
 func (d osDir) Path(name string) string  { return filepath.Join(d.path, name) }
 func (d osDir) Boot() BootID             { return bootID() }
 

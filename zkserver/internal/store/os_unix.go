@@ -13,11 +13,8 @@ func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|uni
 
 func lockedElsewhere(err error) bool { return errors.Is(err, unix.EWOULDBLOCK) }
 
+// openSelf opens the directory itself for syncDir.
+func openSelf(root *os.Root) (*os.File, error) { return root.Open(".") }
+
 // syncDir makes the names in a directory durable.
-func syncDir(root *os.Root) error {
-	d, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func syncDir(self *os.File) error { return self.Sync() }

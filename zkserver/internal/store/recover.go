@@ -76,7 +76,7 @@ func list(dir FS) (c contents, err error) {
 	return c, nil
 }
 
-// load reads the directory, passes the state to visit, and begins a new journal. It changes
+// load reads the directory, passes the state to visit, removes leftovers and begins a new journal. It changes
 // nothing before it has read everything.
 func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
 	meta, files, tail, err := j.read(visit)
@@ -85,6 +85,16 @@ func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
 	}
 	meta.Restarted = tail.boot != (BootID{}) && tail.boot != j.boot
 
+	// A full disk may have no room for the next journal while it has these. The names of the files that have
+	// replaced some of them must be durable.
+	if len(files.leftovers) > 0 {
+		if err := j.fs.SyncDir(); err != nil {
+			return meta, err
+		}
+		if _, err := removeAll(j.fs, files.leftovers); err != nil {
+			return meta, err
+		}
+	}
 	if err := tail.settle(j.fs); err != nil {
 		return meta, err
 	}
@@ -102,13 +112,14 @@ func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
 	if n := len(j.segments); n > 0 {
 		number = j.segments[n-1].number + 1
 	}
-	if err := j.begin(number, tail.boot); err != nil {
+	next, err := j.prepare(number, tail.boot)
+	if err != nil {
 		return meta, err
 	}
-	if err := j.witness.record(j.fs, j.synced, j.last, j.boot); err != nil {
+	if err := j.begin(next); err != nil {
 		return meta, err
 	}
-	return meta, removeAll(j.fs, files.leftovers)
+	return meta, j.witness.record(j.fs, j.synced, j.last, j.boot)
 }
 
 // read passes the state to visit and changes nothing.

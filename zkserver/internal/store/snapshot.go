@@ -110,31 +110,37 @@ func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f fu
 	return nil
 }
 
-// compacted is the result of a compaction: the snapshot with this number replaces the old
+// compacted is the result of a compaction. If it has merged, the snapshot with this number replaces the old
 // snapshot and the first segments.
 type compacted struct {
-	number   uint64
-	size     int64
-	segments int
-	err      error
+	merged    bool
+	number    uint64
+	size      int64
+	segments  int
+	leftovers []string // replaced files that it could not remove
+	err       error
 }
 
 // errStopped is the error of a compaction that Close has stopped.
 var errStopped = errors.New("stopped")
 
-// startCompaction starts a goroutine that merges a snapshot and segments into the next
-// snapshot and removes them. No other goroutine uses these files any more. The goroutine ends
-// when it has sent its result, and soon after stop is closed.
-func startCompaction(dir FS, snapshot uint64, segments []segment, stop chan struct{}) chan compacted {
+// startCompaction starts a goroutine that removes leftovers, merges a snapshot and segments, if there are
+// any, into the next snapshot, and removes them. No other goroutine uses these files any more. The goroutine
+// ends when it has sent its result, and soon after stop is closed.
+func startCompaction(dir FS, snapshot uint64, segments []segment, leftovers []string, stop chan struct{}) chan compacted {
 	done := make(chan compacted, 1)
-	segments = slices.Clone(segments)
+	segments, leftovers = slices.Clone(segments), slices.Clone(leftovers)
 	go func() {
-		c := compacted{number: segments[len(segments)-1].number, segments: len(segments)}
-		c.size, c.err = writeSnapshot(dir, snapshot, segments, stop)
-		if c.err == nil {
-			c.err = removeAll(dir, replaced(snapshot, segments))
+		var c compacted
+		defer func() { done <- c }()
+		if c.leftovers, c.err = removeAll(dir, leftovers); c.err != nil || len(segments) == 0 {
+			return
 		}
-		done <- c
+		c.number, c.segments = segments[len(segments)-1].number, len(segments)
+		if c.size, c.err = writeSnapshot(dir, snapshot, segments, stop); c.err == nil {
+			c.merged = true
+			c.leftovers, c.err = removeAll(dir, replaced(snapshot, segments))
+		}
 	}()
 	return done
 }
@@ -150,21 +156,21 @@ func replaced(snapshot uint64, segments []segment) (names []string) {
 	return names
 }
 
-// removeAll removes files. A missing file is no error.
-func removeAll(dir FS, names []string) error {
-	for _, name := range names {
+// removeAll removes files. A missing file is no error. It returns the files that it has not removed.
+func removeAll(dir FS, names []string) ([]string, error) {
+	for i, name := range names {
 		if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return names[i:], err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // writeSnapshot writes the snapshot of the state after segments and returns its size.
 func writeSnapshot(dir FS, snapshot uint64, segments []segment, stop chan struct{}) (size int64, err error) {
 	last := segments[len(segments)-1]
 	name := fileName(kindSnapshot, last.number)
-	err = makeFile(dir, name, func(f File) error {
+	f, err := makeFile(dir, name, func(f File) error {
 		w := snapshotWriter{file: f, head: newHeader(kindSnapshot, last.number, last.next), stop: stop}
 		if err := w.write(w.head.encode()); err != nil {
 			return err
@@ -182,8 +188,11 @@ func writeSnapshot(dir FS, snapshot uint64, segments []segment, stop chan struct
 		size = w.off
 		return err
 	})
-	if errors.Is(err, errStopped) {
-		err = errors.Join(err, removeAll(dir, []string{name + temporary}))
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		err = nameFile(dir, name)
 	}
 	return size, err
 }
