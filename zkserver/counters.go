@@ -14,7 +14,7 @@ type counters struct {
 	received, notifications, bytesReceived                 atomic.Int64 // written by the owner
 	created, expired, loginsRefused, waited, turns         atomic.Int64 // written by the owner
 
-	connections atomic.Int64
+	connections, mostConnections atomic.Int64
 
 	outstanding     atomic.Int64
 	answered        atomic.Int64 // written by the goroutine that releases a batch

@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"container/list"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -60,6 +61,7 @@ type Server struct {
 
 	counters  counters
 	footprint footprint
+	buffers   buffers
 
 	mu        sync.Mutex
 	stopping  bool                       // no new listeners and connections
@@ -67,9 +69,11 @@ type Server struct {
 	err       error                      // why the server stopped by itself
 	listeners map[*net.Listener]struct{} // a listener itself may not be comparable
 	conns     map[*conn]struct{}
-	filed     int64 // connections that take an open file
-	fileRoom  int64 // the most of them, see limitByFiles
-	mostFiles int64 // the most files that the process may have open
+	counted   int64     // the connections that count, see count
+	filed     int64     // those that take an open file
+	fileRoom  int64     // the most of them, see limitByFiles
+	mostFiles int64     // the most files that the process may have open
+	newcomers list.List // of *conn: those of filed that wait for their login, the oldest first
 	addresses map[netip.Addr]*address
 	lastConn  int64
 	idleSince time.Time // when conns became empty
@@ -232,10 +236,8 @@ func (s *Server) accept(nc net.Conn) {
 	c := newConn(s, tree.Watcher(s.lastConn), nc)
 	c.address = addr
 	s.conns[c] = struct{}{}
-	if isFile(nc) {
-		s.filed++
-	}
-	s.counters.connections.Store(int64(len(s.conns)))
+	s.count(c)
+	s.counters.connections.Store(s.counted)
 	s.readers.Add(1)
 	s.writers.Add(1)
 	go c.read()

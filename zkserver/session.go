@@ -181,7 +181,7 @@ func (s *Server) connect(c *conn, m *zkproto.ConnectRequest) {
 	sess.touched = o.now
 	sess.conn = c
 	c.owned.session, c.owned.attached = sess, o.now
-	c.owned.admitted = s.users.Admits(c.owned.identities)
+	s.setAdmitted(c, s.users.Admits(c.owned.identities))
 	o.watchers[c.id] = c
 	o.tree.Identify(c.id, c.owned.identities)
 	s.answerConnect(c, &zkproto.ConnectResponse{

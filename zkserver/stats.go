@@ -10,6 +10,7 @@ type Stats struct {
 
 	Connections         int   // open now, including those without a session yet
 	ConnectionsAccepted int64 // without those that were refused at once
+	ConnectionsMost     int   // the limit in force: of the Config, of the open files and of the memory
 
 	// Refused says how often clients met each limit; all limits are in it. The log names one
 	// of the clients, at most once in ten seconds and limit.
@@ -63,6 +64,7 @@ func (s *Server) Stats() Stats {
 		LastZxid: n.zxid.Load(),
 
 		Connections:     int(n.connections.Load()),
+		ConnectionsMost: int(n.mostConnections.Load()),
 		Refused:         make(map[Limit]int64, len(allLimits)),
 		Sessions:        int(n.sessions.Load()),
 		SessionsCreated: n.created.Load(),

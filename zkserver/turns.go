@@ -78,11 +78,11 @@ func (s *Server) drain() {
 
 // apply applies a request of a connection and charges the work to that connection.
 func (s *Server) apply(r *request) {
-	o, c, size := &s.owner, r.conn, len(r.frame)
-	o.work = requestWork + size
+	o, c, room := &s.owner, r.conn, r.room
+	o.work = requestWork + len(r.frame)
 	s.handle(r) // it recycles r
 	o.turns.Charge(&c.owned.flow, o.work)
-	c.leaveRoom(size)
+	c.leaveRoom(room)
 }
 
 // turn applies waiting requests and hands over the batch. The caller holds the token of s.idle.

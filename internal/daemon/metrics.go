@@ -57,6 +57,7 @@ type number struct {
 var numbers = [...]number{
 	{"uptime_seconds", "gauge", "Time since the store was opened.", func(s *zkserver.Stats) float64 { return s.Uptime.Seconds() }},
 	{"connections", "gauge", "Open connections, also those without a session yet.", func(s *zkserver.Stats) float64 { return float64(s.Connections) }},
+	{"connections_limit", "gauge", "Most connections that the settings, the open files and the memory allow.", func(s *zkserver.Stats) float64 { return float64(s.ConnectionsMost) }},
 	{"connections_accepted_total", "counter", "Connections accepted, without those refused at once.", func(s *zkserver.Stats) float64 { return float64(s.ConnectionsAccepted) }},
 	{"sessions", "gauge", "Sessions, also those without a connection.", func(s *zkserver.Stats) float64 { return float64(s.Sessions) }},
 	{"sessions_created_total", "counter", "Sessions created, without resumed ones.", func(s *zkserver.Stats) float64 { return float64(s.SessionsCreated) }},

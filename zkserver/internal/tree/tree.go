@@ -43,12 +43,13 @@ type Tree struct {
 
 // Bounds limit what clients can create; 0 is no limit.
 type Bounds struct {
-	ChildrenBytes int  // the encoded names of a node's children
-	Ephemerals    int  // the nodes of one session
-	Work          int  // of one transaction, see workOf
-	Quotas        bool // whether hard limits of quotas are enforced
-	QuotasBySuper bool // whether the superuser alone may set quotas
-	NoTTL         bool // whether nodes with a time to live are refused
+	ChildrenBytes int   // the encoded names of a node's children
+	Ephemerals    int   // the nodes of one session
+	Work          int   // of one transaction, see workOf
+	Data          int64 // all paths and data, with nodeBytes for each node
+	Quotas        bool  // whether hard limits of quotas are enforced
+	QuotasBySuper bool  // whether the superuser alone may set quotas
+	NoTTL         bool  // whether nodes with a time to live are refused
 
 	// Exceeded is called for every write that a bound refuses.
 	Exceeded func(by Bound)
@@ -65,6 +66,7 @@ const (
 	BoundQuota                   // Bounds.Quotas
 	BoundACL                     // MaxACLEntries, maxACLBytes and maxGrowth
 	BoundWork                    // Bounds.Work
+	BoundData                    // Bounds.Data
 )
 
 // exceeded calls Exceeded, if it is set.
@@ -77,12 +79,26 @@ func (b *Bounds) exceeded(by Bound) {
 // Bound sets the bounds of later writes.
 func (t *Tree) Bound(b Bounds) { t.bounds = b }
 
-// outOfBounds reports whether there is no room for a node called name below parent.
-func (t *Tree) outOfBounds(parent *node, name string, owner int64) bool {
+// nodeBytes is about the memory of a node besides its path and data.
+const nodeBytes = 300
+
+// full reports whether there is no room for that many more nodes and bytes.
+func (t *Tree) full(nodes int, bytes int64) bool {
+	if t.bounds.Data == 0 || t.dataBytes+bytes+nodeBytes*int64(len(t.nodes)+nodes) <= t.bounds.Data {
+		return false
+	}
+	t.bounds.exceeded(BoundData)
+	return true
+}
+
+// outOfBounds reports whether there is no room for a node called name below parent, with size bytes of data.
+func (t *Tree) outOfBounds(parent *node, name string, size int, owner int64) bool {
 	b := &t.bounds
 	switch {
 	case b.ChildrenBytes > 0 && parent.nameBytes()+int(wireBytes(name)) > b.ChildrenBytes:
 		b.exceeded(BoundChildren)
+		return true
+	case t.full(1, int64(len(parent.path)+1+len(name)+size)):
 		return true
 	case owner != 0 && b.Ephemerals > 0 && t.ephemerals[owner].count() >= b.Ephemerals:
 		b.exceeded(BoundEphemerals)

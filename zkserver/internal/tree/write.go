@@ -96,7 +96,7 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	if kind.ephemeral {
 		owner = tx.Session
 	}
-	if t.outOfBounds(parent, nameOf(path), owner) || t.bounds.Quotas && t.overQuota(t.quotaFor(path, parent), 1, int64(len(req.Data))) {
+	if t.outOfBounds(parent, nameOf(path), len(req.Data), owner) || t.bounds.Quotas && t.overQuota(t.quotaFor(path, parent), 1, int64(len(req.Data))) {
 		return refuse(zkproto.CodeQuotaExceeded)
 	}
 	n := &node{
@@ -197,6 +197,8 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 		return zkproto.Stat{}, zkproto.CodeQuotaExceeded
 	case version != -1 && version != n.version:
 		return zkproto.Stat{}, zkproto.CodeBadVersion
+	case grown > 0 && t.full(0, grown):
+		return zkproto.Stat{}, zkproto.CodeQuotaExceeded
 	}
 	t.onUndo(func() {
 		n.data, n.version, n.mzxid, n.mtime = oldData, oldVersion, mzxid, mtime
