@@ -43,15 +43,21 @@ func (b *batch) empty() bool {
 // It must not be given again after a crash, although nothing was written for it. So the server
 // reserves zxids in blocks: the store knows a ceiling, and a restart continues above it.
 func (s *Server) nextTxn(session int64) tree.Txn {
-	const block = 1 << 16
 	o := &s.owner
 	o.zxid++
 	if o.zxid > o.ceiling {
-		o.ceiling = o.zxid + block
-		o.batch.changes.PutCeiling(o.ceiling)
-		o.batch.lasting = true // tokens must never be given twice
+		s.reserveZxids()
 	}
 	return tree.Txn{Zxid: o.zxid, Time: o.now.UnixMilli(), Session: session}
+}
+
+// reserveZxids raises the ceiling.
+func (s *Server) reserveZxids() {
+	const block = 1 << 16
+	o := &s.owner
+	o.ceiling = o.zxid + block
+	o.batch.changes.PutCeiling(o.ceiling)
+	o.batch.lasting = true // tokens must never be given twice
 }
 
 // handOver commits and releases the batch, or gives it to the committer. The owner holds the token

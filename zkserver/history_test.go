@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/crashfs"
@@ -165,7 +166,7 @@ func survive(fs *crashfs.FS) (*survivor, error) {
 	spy := &spiedStore{Store: st}
 	s := &Server{cfg: Config{Logger: logged.logger()}, store: spy}
 	s.limited.Store(new(Limits)) // the tree has no bounds
-	if err := s.load(store.Meta{Secret: []byte("fresh"), Ceiling: 1}); err != nil {
+	if err := s.load(store.Meta{Secret: []byte("fresh"), Ceiling: 1}, time.Now()); err != nil {
 		st.Close()
 		return nil, err
 	}

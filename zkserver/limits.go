@@ -44,7 +44,7 @@ type Limits struct {
 	// Outstanding is how many requests a connection may have without an answer
 	// (LimitOutstanding); 0 is 256. Further requests stay in the network until there is room. With
 	// the defaults of Outstanding and FrameBytes, the waiting requests of one connection take at
-	// most 5 MiB of memory, decoded or not.
+	// most 3 MiB of memory, decoded or not.
 	Outstanding int
 
 	// BufferBytes bounds the memory for all clients together; 0 is a quarter of Go's memory limit

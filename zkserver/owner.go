@@ -20,6 +20,7 @@ type owner struct {
 
 	zxid    int64 // the last one given out
 	ceiling int64 // zxids up to here are reserved in the store, see nextTxn
+	ahead   int64 // by how much zxids have been ahead of the clock at most: it once was fast
 
 	batch *batch
 	spare []*request
@@ -195,6 +196,11 @@ func (s *Server) check(interval time.Duration) {
 	if o.now.Sub(o.lastForgot) >= forgetInterval {
 		o.lastForgot = o.now
 		s.forgetAddresses()
+	}
+	if now := zxidAt(o.now); now > 0 && o.zxid > now+o.ahead { // somebody has set the clock back
+		o.ahead = o.zxid - now
+		o.batch.changes.PutAhead(o.ahead)
+		o.batch.lasting = true
 	}
 	s.publish()
 	if s.trouble.Load() != nil && s.nothingAtHand() {

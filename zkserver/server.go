@@ -137,7 +137,8 @@ func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 	s.idle <- struct{}{}
 	secret := make([]byte, 32)
 	rand.Read(secret)
-	if err := s.load(store.Meta{Secret: secret, Ceiling: firstZxid(time.Now())}); err != nil {
+	now := time.Now()
+	if err := s.load(store.Meta{Secret: secret, Ceiling: zxidAt(now)}, now); err != nil {
 		return nil, err
 	}
 	if j, ok := st.(*store.Journal); ok && !j.SyncsLater() {
@@ -149,12 +150,16 @@ func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 	return s, nil
 }
 
-// firstZxid returns the first zxid of a new store. It is above every zxid that an earlier store in
-// its place has probably given out: a client that has seen a higher zxid than ours is refused for
-// good.
-func firstZxid(now time.Time) int64 {
-	epoch := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
-	return max(int64(now.Sub(epoch)/time.Second), 0) << 32
+// zxidAt returns the zxid that belongs to a time: 2^32 for each second since 2020. A server begins at the zxid of
+// the time, and gives out far fewer in a second. So at any time, it is above every zxid that any server has given out
+// before, on this store, on a copy of it, or on another one in its place; clocks permitting, see owner.ahead.
+// zxidAt returns 0 for a time that no clock of our days says.
+func zxidAt(t time.Time) int64 {
+	since := t.Sub(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
+	if since < 0 || since > 60*365*24*time.Hour {
+		return 0
+	}
+	return int64(since/time.Second)<<32 + int64(since%time.Second)<<32/int64(time.Second)
 }
 
 // Serve serves clients that connect to l until the server stops, and then closes l. It

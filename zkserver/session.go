@@ -27,9 +27,8 @@ type session struct {
 	ending  bool      // some of its nodes are removed, see endSession
 }
 
-// load fills the owner's state from the store.
-func (s *Server) load(init store.Meta) error {
-	now := time.Now()
+// load fills the owner's state from the store. init.Ceiling is the zxid of the time.
+func (s *Server) load(init store.Meta, now time.Time) error {
 	o := &s.owner
 	*o = owner{
 		tree: tree.New(), sessions: make(map[int64]*session), watchers: make(map[tree.Watcher]*conn),
@@ -63,13 +62,31 @@ func (s *Server) load(init store.Meta) error {
 	if err := o.tree.Loaded(); err != nil {
 		return err
 	}
-	s.secret, o.zxid, o.ceiling = meta.Secret, meta.Ceiling, meta.Ceiling
+	s.secret, o.zxid, o.ceiling, o.ahead = meta.Secret, meta.Ceiling, meta.Ceiling, meta.Ahead
+	copied := !meta.Copied.IsZero()
+	if copied && (init.Ceiling == 0 || now.Before(meta.Copied)) {
+		return fmt.Errorf("the clock says %s, but this copy of a store was made at %s; set the clock, because fencing tokens depend on it",
+			now.UTC().Format(time.RFC3339), meta.Copied.UTC().Format(time.RFC3339))
+	}
+	if init.Ceiling > 0 && o.zxid > init.Ceiling+o.ahead {
+		o.ahead = o.zxid - init.Ceiling
+		o.batch.changes.PutAhead(o.ahead)
+	}
+	if z := init.Ceiling + o.ahead; z > o.zxid {
+		o.zxid = z
+		s.reserveZxids()
+	}
 	for id, sess := range o.sessions {
-		if meta.Restarted && sess.local { // its process has ended with the machine
-			s.cfg.Logger.Info("zkserver: session ended: the machine has restarted", "session", hexID(id))
-			ending[id] = sess
-			delete(o.sessions, id)
+		why := "the machine has restarted" // and its process has ended
+		switch {
+		case copied:
+			why = "the store is a copy"
+		case !meta.Restarted || !sess.local:
+			continue
 		}
+		s.cfg.Logger.Info("zkserver: session ended: "+why, "session", hexID(id))
+		ending[id] = sess
+		delete(o.sessions, id)
 	}
 	for _, id := range o.tree.Owners() {
 		if o.sessions[id] == nil && ending[id] == nil {
@@ -87,6 +104,14 @@ func (s *Server) load(init store.Meta) error {
 		if !sess.local {
 			o.others--
 		}
+	}
+	if copied {
+		s.cfg.Logger.Info("zkserver: the store is a copy: its sessions have ended, and fencing tokens go on above those of the store that it was copied from",
+			"copied", meta.Copied.UTC().Format(time.RFC3339), "zxid", o.zxid)
+		if err := s.commitLoaded(); err != nil {
+			return err
+		}
+		return s.store.Restored()
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func (s *Server) loadFrom(st store.Store) error {
 	}
 	s.cfg, s.store = cfg, st
 	s.limited.Store(&cfg.Limits)
-	return s.load(store.Meta{})
+	return s.load(store.Meta{}, time.Now())
 }
 
 // manyNodes creates n ephemeral nodes for the session of c.

@@ -218,8 +218,8 @@ func ofTheServer() []mutant {
 		},
 		{
 			number: 56, bug: "zxids of writes that failed come back after a crash", where: "–",
-			edits: []edit{{"zkserver/commit.go", "\t\to.batch.changes.PutCeiling(o.ceiling)\n", ""}},
-			pkg:   "zkserver", tests: []string{"TestCrashLosesNothingAcknowledged"},
+			edits: []edit{{"zkserver/commit.go", "\to.batch.changes.PutCeiling(o.ceiling)\n", ""}},
+			pkg:   "zkserver", tests: []string{"TestZxidsGoOnAfterAPlannedStop"},
 		},
 		{
 			number: 57, bug: "a session expires before its timeout", where: "–",

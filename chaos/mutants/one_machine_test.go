@@ -11,7 +11,7 @@ func ofOneMachine() []mutant {
 		},
 		{
 			number: 216, bug: "on one machine a power failure takes the reservation of zxids, and tokens come back", where: "–",
-			edits: []edit{{"zkserver/commit.go", "\t\to.batch.lasting = true", "\t\to.batch.lasting = false"}},
+			edits: []edit{{"zkserver/commit.go", "\to.batch.lasting = true", "\to.batch.lasting = false"}},
 			pkg:   pkg, tests: []string{"TestOneMachineKeepsWhatLasts"},
 		},
 		{
@@ -21,12 +21,12 @@ func ofOneMachine() []mutant {
 		},
 		{
 			number: 218, bug: "a restart of the machine ends the sessions of clients of other machines", where: "–",
-			edits: []edit{{"zkserver/session.go", "if meta.Restarted && sess.local {", "if meta.Restarted && (sess.local || s.cfg.OneMachine) {"}},
+			edits: []edit{{"zkserver/session.go", "case !meta.Restarted || !sess.local:", "case !meta.Restarted || !sess.local && !s.cfg.OneMachine:"}},
 			pkg:   pkg, tests: []string{"TestOneMachineLeavesTheSessionsOfOthers"},
 		},
 		{
 			number: 219, bug: "sessions of processes that a restart of the machine has ended live on", where: "–",
-			edits: []edit{{"zkserver/session.go", "if meta.Restarted && sess.local {", "if false {"}},
+			edits: []edit{{"zkserver/session.go", "case !meta.Restarted || !sess.local:", "case true || !meta.Restarted || !sess.local:"}},
 			pkg:   pkg, tests: []string{"TestOneMachineKeepsWhatLasts", "TestOneMachineLeavesTheSessionsOfOthers"},
 		},
 		{

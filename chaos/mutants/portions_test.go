@@ -99,8 +99,9 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 292, bug: "a large request and a small one wait for each other", where: "ours, before it was released",
-			edits: []edit{{"zkserver/reader.go", "r.undecoded || len(r.frame) > largeRequest || !c.mayServeInline()", "r.undecoded || !c.mayServeInline()"}},
-			pkg:   pkg, tests: []string{"TestALargeRequestAndASmallOneTogether"},
+			edits: []edit{{"zkserver/reader.go", "r.undecoded || len(r.frame) > largeRequest || !c.mayServeInline()", "r.undecoded || !c.mayServeInline()"},
+				{"zkserver/reader.go", "r, err = c.next(in, false)", "r, err = c.next(in, true)"}},
+			pkg: pkg, tests: []string{"TestALargeRequestAndASmallOneTogether"},
 		},
 		{
 			number: 293, bug: "the end of a connection overtakes the answer to closeSession", where: "ours, before it was released",

@@ -51,6 +51,7 @@ var fuzzed = map[string]string{
 	"zkserver.loadNode":                    "zkserver/internal/tree:FuzzLoadNode",
 	"zkserver/internal/store.dispatch":     "FuzzDispatch",
 	"zkserver/internal/store.splitRecord":  "FuzzSplitRecord",
+	"zkserver/internal/store.parseMark":    "FuzzParseMark",
 	"zkserver/internal/store.decodeHeader": "FuzzJournal",
 	"zkserver/internal/store.parseName":    "FuzzParseName",
 	"zkserver/internal/store.parseBoot":    "FuzzParseBoot",

@@ -19,6 +19,7 @@ const (
 var (
 	keySecret  = []byte{keyMeta, 's'}
 	keyCeiling = []byte{keyMeta, 'z'}
+	keyAhead   = []byte{keyMeta, 'a'}
 )
 
 // A Batch collects changes. If several of them change one key, the last one counts.
@@ -60,10 +61,15 @@ func (b *Batch) PutSession(id int64, record []byte) {
 func (b *Batch) DeleteSession(id int64) { b.PutSession(id, nil) }
 
 // PutCeiling stores the ceiling: no zxid above it has been given out.
-func (b *Batch) PutCeiling(zxid int64) {
+func (b *Batch) PutCeiling(zxid int64) { b.putNumber(keyCeiling, zxid) }
+
+// PutAhead stores Meta.Ahead.
+func (b *Batch) PutAhead(zxids int64) { b.putNumber(keyAhead, zxids) }
+
+func (b *Batch) putNumber(key []byte, n int64) {
 	var value [8]byte
-	binary.BigEndian.PutUint64(value[:], uint64(zxid))
-	b.put(keyCeiling, value[:])
+	binary.BigEndian.PutUint64(value[:], uint64(n))
+	b.put(key, value[:])
 }
 
 // put stores the value of a key; nil deletes it.
@@ -150,6 +156,9 @@ func dispatch(key, value []byte, meta *Meta, v Visitor) error {
 		return nil
 	case string(key) == string(keyCeiling) && len(value) == 8:
 		meta.Ceiling = int64(binary.BigEndian.Uint64(value))
+		return nil
+	case string(key) == string(keyAhead) && len(value) == 8:
+		meta.Ahead = int64(binary.BigEndian.Uint64(value))
 		return nil
 	}
 	return fmt.Errorf("%w: key %q is unknown", ErrFormat, key)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 // FuzzDispatch reads arbitrary bytes as a pair of key and value. A known pair is the same when
@@ -199,6 +200,24 @@ func FuzzParseBoot(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		if id := parseBoot(s); id != (BootID{}) && !strings.Contains(strings.ToLower(strings.ReplaceAll(s, "-", "")), hex.EncodeToString(id[:])) {
 			t.Errorf("%q is %x", s, id)
+		}
+	})
+}
+
+// FuzzParseMark parses arbitrary bytes as the mark of a copy. A mark is written as it was read.
+func FuzzParseMark(f *testing.F) {
+	m := copyMark{last: 7, at: time.Unix(5, 6)}
+	f.Add(m.encode())
+	f.Add(m.encode()[:20])
+	f.Add([]byte("accepted\n"))
+	f.Add([]byte("not accepted"))
+	f.Add(make([]byte, markSize))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m := parseMark(b)
+		switch {
+		case m == nil:
+		case m.accepted != (strings.TrimSpace(string(b)) == markAccepted), !m.accepted && !bytes.Equal(m.encode(), b):
+			t.Errorf("%q is %+v", b, m)
 		}
 	})
 }

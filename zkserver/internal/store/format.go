@@ -187,7 +187,7 @@ func (r *reader) next(number uint64) (changes []byte, ok bool, err error) {
 	return r.buf[batchHeader:], true, nil
 }
 
-// must is next for a batch that was synced: if the batch is missing, the store is damaged.
+// must is next for a snapshot, of which every batch was synced: if one is missing, the store is damaged.
 func (r *reader) must(number uint64) ([]byte, error) {
 	b, ok, err := r.next(number)
 	if err == nil && !ok {

@@ -35,6 +35,7 @@ type Journal struct {
 	last    uint64 // number of the last batch
 	synced  uint64 // the number of the last batch that is known to be durable
 	witness *witness
+	copied  *copyMark // nil if this is no copy
 
 	snapshot     uint64    // number of the snapshot, 0 if there is none
 	snapshotSize int64     // bytes

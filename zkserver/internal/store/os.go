@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // OpenJournal opens the store in dir, and makes it if it does not exist. Files and
@@ -86,6 +87,9 @@ type osDir struct {
 
 // openDir opens a directory. The caller closes it.
 func openDir(path string) (osDir, error) {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() { // opening a pipe would wait for its other end
+		return osDir{}, &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
+	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return osDir{}, err
@@ -156,12 +160,20 @@ func (d osDir) create(name string) (*osFile, error) {
 }
 
 func (d osDir) openFile(name string, flags int) (*osFile, error) {
-	f, err := d.root.OpenFile(name, flags, 0o600)
+	f, err := d.root.OpenFile(name, flags|noWait, 0o600)
 	if err != nil {
 		return nil, d.failed("open", name, err)
 	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		if err == nil {
+			err = errNotRegular
+		}
+		return nil, errors.Join(d.failed("open", name, err), f.Close())
+	}
 	return &osFile{f}, nil
 }
+
+var errNotRegular = errors.New("not a regular file")
 
 func (d osDir) Rename(from, to string) error {
 	return d.failed("rename", from, d.root.Rename(from, to))

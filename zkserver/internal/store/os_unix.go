@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// noWait opens a pipe without waiting for its other end.
+const noWait = unix.O_NONBLOCK
+
 func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
 func lockedElsewhere(err error) bool { return errors.Is(err, unix.EWOULDBLOCK) }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // temporary is the suffix of an incomplete file's name.
@@ -84,6 +85,11 @@ func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
 		return meta, err
 	}
 	meta.Restarted = tail.boot != (BootID{}) && tail.boot != j.boot
+	if m := j.copied; m != nil {
+		if meta.Copied = m.at; m.accepted {
+			meta.Copied = time.Unix(0, 0)
+		}
+	}
 
 	// A full disk may have no room for the next journal while it has these. The names of the files that have
 	// replaced some of them must be durable.
@@ -122,16 +128,36 @@ func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
 	return meta, j.witness.record(j.fs, j.synced, j.last, j.boot)
 }
 
-// read passes the state to visit and changes nothing.
-func (j *Journal) read(visit Visitor) (meta Meta, files contents, t tail, err error) {
-	if j.witness, err = openWitness(j.fs); err != nil {
+// examine finds out which files and batches there are, and whether there must be others. It changes nothing.
+func (j *Journal) examine() (files contents, t tail, err error) {
+	if j.witness, err = openWitness(j.fs); err != nil { // before the list: the files then have every batch that the witness knows
 		j.witness = new(witness)
-		return meta, files, t, err
+		return files, t, err
+	}
+	if j.copied, err = readMark(j.fs); err != nil {
+		return files, t, err
 	}
 	if files, err = list(j.fs); err != nil {
-		return meta, files, t, err
+		return files, t, err
 	}
-	if t, err = j.survey(files); err != nil {
+	t, err = j.survey(files)
+	return files, t, err
+}
+
+// complete returns an error if there must be batches after the last one, which ends at byte off of the file with
+// this name.
+func (j *Journal) complete(name string, off int64) error {
+	if m := j.copied; m != nil {
+		if err := m.check(j.fs, j.last, name, off); err != nil || m.accepted {
+			return err
+		}
+	}
+	return j.witness.check(j.fs, j.last, name, off)
+}
+
+// read passes the state to visit and changes nothing.
+func (j *Journal) read(visit Visitor) (meta Meta, files contents, t tail, err error) {
+	if files, t, err = j.examine(); err != nil {
 		return meta, files, t, err
 	}
 	err = merge(j.fs, j.snapshot, j.segments, nil, func(key, value []byte) error {
@@ -180,14 +206,14 @@ func (j *Journal) survey(files contents) (t tail, err error) {
 		if files.snapshot > 0 {
 			return t, missing(files.snapshot + 1)
 		}
-		return t, j.witness.check(j.fs, 0, fileName(kindJournal, 1), 0)
+		return t, j.complete(fileName(kindJournal, 1), 0)
 	}
 	s := &j.segments[len(j.segments)-1]
 	if t, err = findTail(j.fs, s); err != nil {
 		return t, err
 	}
 	j.last = s.next - 1
-	if err := j.witness.check(j.fs, j.last, t.name, s.bytes); err != nil {
+	if err := j.complete(t.name, s.bytes); err != nil {
 		return t, err
 	}
 	if s.next == s.first { // an empty journal: the new journal replaces it
@@ -242,11 +268,16 @@ func findTail(dir FS, s *segment) (t tail, err error) {
 	// was complete before the later one was begun. See BackUp.
 	now, _, err := r.batchAt(r.off)
 	if err == nil && now != s.next {
-		err = fmt.Errorf("%w: %s, byte %d: batch %d is damaged, but the later batch %d is whole; restore a backup, "+
-			"or cut the file off there (truncate -s %d) and remove %s to continue without the rest",
-			ErrDamaged, r.path, r.off, s.next, later, r.off, dir.Path(witnessFile))
+		err = damaged(dir, r, s.next)
 	}
 	return t, err
+}
+
+// damaged returns the error for a journal whose batch with this number is damaged, while others after it are whole.
+func damaged(dir FS, r *reader, number uint64) error {
+	return fmt.Errorf("%w: %s, byte %d: batch %d is damaged, and later ones are there; the last whole one before it is %d; restore a backup, "+
+		"or cut the file off there (truncate -s %d), remove the journals with larger numbers, and %s",
+		ErrDamaged, r.path, r.off, number, number-1, r.off, byHand(dir))
 }
 
 // provesSynced searches the rest of the file of r for a batch that says that batch number

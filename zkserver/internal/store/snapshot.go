@@ -23,26 +23,30 @@ func stopped(stop chan struct{}) error {
 	}
 }
 
-// each calls f for every change in order. When stop is closed, it returns errStopped.
-func (s segment) each(dir FS, stop chan struct{}, f func(key, value []byte) error) error {
+// each calls f for every change in order. It returns where the last batch ends. When stop is closed, it returns
+// errStopped.
+func (s segment) each(dir FS, stop chan struct{}, f func(key, value []byte) error) (end int64, err error) {
 	r, err := openReader(dir, kindJournal, s.number)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer r.close()
 	for n := s.first; n < s.next; n++ {
-		b, err := r.must(n)
+		b, ok, err := r.next(n)
+		if err == nil && !ok {
+			err = damaged(dir, r, n)
+		}
+		if err == nil {
+			err = stopped(stop)
+		}
+		if err == nil {
+			err = r.each(b, f)
+		}
 		if err != nil {
-			return err
-		}
-		if err := stopped(stop); err != nil {
-			return err
-		}
-		if err := r.each(b, f); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return r.off, nil
 }
 
 // eachOfSnapshot calls f for every key and its value. A batch without changes ends the snapshot. When
@@ -74,7 +78,7 @@ func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f fu
 	latest := make(map[string]int) // the index of the last change of each key
 	count := 0
 	for _, s := range segments {
-		err := s.each(dir, stop, func(key, _ []byte) error {
+		_, err := s.each(dir, stop, func(key, _ []byte) error {
 			latest[string(key)] = count
 			count++
 			return nil
@@ -96,7 +100,7 @@ func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f fu
 	}
 	count = 0
 	for _, s := range segments {
-		err := s.each(dir, stop, func(key, value []byte) error {
+		_, err := s.each(dir, stop, func(key, value []byte) error {
 			count++
 			if value == nil || latest[string(key)] != count-1 {
 				return nil

@@ -1,6 +1,9 @@
 package store
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Format is the version of the files that a [Journal] writes. It also reads format 3. A store of another
 // version is refused. Formats 1 and 2 were Pebble databases, which only Pebble can read.
@@ -26,6 +29,9 @@ type Store interface {
 	// Commit makes b durable, all of it or none; see Batch.SyncLater for the exception. After
 	// an error every later Commit fails, too.
 	Commit(b *Batch) error
+	// Restored says that the server has taken over a copy, see Meta.Copied. It is called after the
+	// changes that this needs are committed.
+	Restored() error
 	// Waits reports whether the next Commit waits for the disk, whatever its batch says.
 	Waits() bool
 	// Close closes the store. It is called once, after the last Commit.
@@ -41,6 +47,13 @@ type Meta struct {
 	// was written. Batches with SyncLater may be lost if no later batch was synced.
 	// Each Load sets Restarted until a batch is committed.
 	Restarted bool
+
+	// Copied is set by Load if the store is a copy that BackUp has made, until Restored: the time at which
+	// the copy was made, or the Unix epoch if that is unknown.
+	Copied time.Time
+
+	// Ahead is by how much zxids have been ahead of the clock at most.
+	Ahead int64
 }
 
 // A Visitor receives the records that Load reads, in no particular order. Records are valid during
