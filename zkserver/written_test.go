@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/store"
 )
 
 // mostWritten is the most that a write takes in the store besides the bytes of its request.
@@ -69,4 +71,53 @@ func TestAWriteWritesWhatItChanges(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A batch is full while the disk hangs. Further requests, small ones too, and sessions that end wait for the next one.
+func TestAFullBatchTakesNothingMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &heldStore{Memory: store.NewMemory(), verdicts: make(chan error, 100)}
+		s := startOn(t, disk, Config{})
+		defer s.Close()
+		for range 20 {
+			disk.verdicts <- nil
+		}
+		c := pipe(t, s)
+		c.connect(40*time.Second, nil)
+		synctest.Wait()
+		for len(disk.verdicts) > 0 {
+			<-disk.verdicts
+		}
+		c.send(zkproto.OpSetACL, &zkproto.SetACLRequest{Path: "/", ACL: openACL, Version: -1}) // the disk hangs
+		synctest.Wait()
+		fill := func() (n int) {
+			onOwner(s, func() {
+				for ; !s.batchFull(); n++ {
+					if _, _, code := s.owner.tree.Create(s.nextTxn(1), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: fmt.Sprint("/", s.owner.zxid), Data: make([]byte, 1_000_000), ACL: openACL}); code != zkproto.CodeOK {
+						t.Error(code)
+					}
+				}
+			})
+			return n
+		}
+		if n := fill(); n < fullBatch/1_100_000 || n > fullBatch/1_000_000+1 {
+			t.Errorf("%d nodes of a megabyte fill a batch", n)
+		}
+		other := pipe(t, s)
+		other.sendFrame(&zkproto.ConnectRequest{Timeout: 4000, Passwd: make([]byte, 16), HasReadOnly: true})
+		c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/small", ACL: openACL})
+		synctest.Wait()
+		onOwner(s, func() {
+			if _, code := s.owner.tree.Exists("/small"); code != zkproto.CodeNoNode || len(s.owner.sessions) != 1 {
+				t.Errorf("a small request: %v; %d sessions", code, len(s.owner.sessions))
+			}
+		})
+		close(disk.verdicts)
+		for range 2 {
+			if a := c.read(); a.Err != zkproto.CodeOK {
+				t.Error(a.Err)
+			}
+		}
+		other.readFrame()
+	})
 }

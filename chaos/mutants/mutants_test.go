@@ -99,6 +99,7 @@ func mutants() []mutant {
 		ofPages(),
 		ofTerraform(),
 		ofMCP(),
+		ofBoundedStore(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all
