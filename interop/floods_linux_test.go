@@ -24,7 +24,7 @@ import (
 	"holdfast/zkproto"
 )
 
-var floodTime = flag.Duration("floods", 0, "how long TestFloods attacks each server in each way; 0 leaves the test out")
+var floodTime = flag.Duration("floods", 0, "how long TestFloodsBesideApache attacks each server in each way; 0 leaves the test out")
 
 func init() { moreCommands["flood"] = floodProgram }
 
@@ -174,12 +174,12 @@ func floodProgram(arg string) error {
 	return nil
 }
 
-// TestFloods attacks a holdfast serve and an Apache ZooKeeper, one after the other, and measures what an honest client
+// TestFloodsBesideApache attacks a holdfast serve and an Apache ZooKeeper, one after the other, and measures what an honest client
 // waits for a lock and its unlock: before, during and after. The attackers are a process of their own, at a low
 // priority. It prints the table of docs/contributing/floods.md.
 //
-//	go test -run 'Floods$' -floods 10s -v -timeout 1h
-func TestFloods(t *testing.T) {
+//	go test -run FloodsBesideApache -floods 10s -v -timeout 1h
+func TestFloodsBesideApache(t *testing.T) {
 	if *floodTime == 0 {
 		t.Skip("takes minutes: -floods 10s")
 	}
