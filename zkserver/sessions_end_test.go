@@ -102,6 +102,7 @@ func TestSessionsThatARestartEndsEndInPortions(t *testing.T) {
 		}
 		st := &restartedStore{Memory: memory}
 		s = startOn(t, st, Config{OneMachine: true})
+		synctest.Wait()
 		if n := sessionsOf(s) + s.owner.tree.EphemeralCount() + s.owner.others; n != 0 || st.commits == 0 {
 			t.Errorf("%d sessions and nodes are left after %d batches", n, st.commits)
 		}
