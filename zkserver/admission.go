@@ -28,13 +28,95 @@ func addressOf(nc net.Conn) netip.Addr {
 	return addr
 }
 
-// admit counts a new connection, or returns the limit that refuses it. s.mu is held.
+// admit counts a new connection of addr, or returns the limit that refuses it. If there is no room, it drops
+// the newcomer that has waited longest for its login: a client needs little time for that, and an attacker takes
+// all that it gets. s.mu is held.
 func (s *Server) admit(nc net.Conn, addr netip.Addr) Limit {
-	if len(s.conns) >= s.limits().Connections || isFile(nc) && s.filed >= s.fileRoom {
-		return LimitConnections
+	a := s.addressAt(addr)
+	switch {
+	case a == nil:
+	case a.conns >= s.limits().ConnectionsPerAddress:
+		return LimitPerAddress
+	case a.tokens < 1:
+		return LimitConnectRate
 	}
+	for s.full(isFile(nc)) {
+		if !s.dropNewcomer() {
+			return LimitConnections
+		}
+	}
+	if a != nil {
+		a.tokens--
+		a.conns++
+	}
+	return ""
+}
+
+// full reports whether there is no room for another connection. file says that it takes an open file. s.mu is held.
+func (s *Server) full(file bool) bool {
+	return s.counted >= int64(s.limits().Connections) ||
+		file && (s.filed >= s.mostConnections() || int64(s.newcomers.Len()) >= s.mostNewcomers())
+}
+
+// dropNewcomer closes the oldest newcomer, if there is one. s.mu is held.
+func (s *Server) dropNewcomer() bool {
+	first := s.newcomers.Front()
+	if first == nil {
+		return false
+	}
+	c := first.Value.(*conn)
+	s.refused(LimitNewcomers, "remote", c.nc.RemoteAddr())
+	s.uncount(c)
+	c.close()
+	return true
+}
+
+// count counts a connection that admit has admitted. s.mu is held.
+func (s *Server) count(c *conn) {
+	c.counted = true
+	if s.counted++; isFile(c.nc) {
+		s.filed++
+		c.newcomer = s.newcomers.PushBack(c)
+	}
+}
+
+// uncount undoes count and admit. s.mu is held.
+func (s *Server) uncount(c *conn) {
+	if !c.counted {
+		return
+	}
+	c.counted = false
+	if s.counted--; isFile(c.nc) {
+		s.filed--
+	}
+	s.settle(c)
+	if a := s.addresses[c.address]; a != nil {
+		a.conns--
+	}
+}
+
+// settle ends the time of c as a newcomer. s.mu is held.
+func (s *Server) settle(c *conn) {
+	if c.newcomer != nil {
+		s.newcomers.Remove(c.newcomer)
+		c.newcomer = nil
+	}
+}
+
+// setAdmitted records whether the client of c has a session and has authenticated as required.
+func (s *Server) setAdmitted(c *conn, admitted bool) {
+	c.owned.admitted = admitted
+	if admitted = admitted && c.owned.session != nil; c.admitted.Swap(admitted) != admitted && admitted {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.settle(c)
+	}
+}
+
+// addressAt returns the address that counts for addr, with its tokens of now; nil if addr is not limited. s.mu is held.
+func (s *Server) addressAt(addr netip.Addr) *address {
 	if !addr.IsValid() {
-		return ""
+		return nil
 	}
 	now, rate := time.Now(), float64(s.limits().ConnectionsPerSecond)
 	a := s.addresses[addr]
@@ -43,27 +125,12 @@ func (s *Server) admit(nc net.Conn, addr netip.Addr) Limit {
 		s.addresses[addr] = a
 	}
 	a.refill(now, rate)
-	switch {
-	case a.conns >= s.limits().ConnectionsPerAddress:
-		return LimitPerAddress
-	case a.tokens < 1:
-		return LimitConnectRate
-	}
-	a.tokens--
-	a.conns++
-	return ""
+	return a
 }
 
 func (a *address) refill(now time.Time, rate float64) {
 	a.tokens = min(a.tokens+rate*now.Sub(a.at).Seconds(), 2*rate)
 	a.at = now
-}
-
-// leave uncounts an admitted connection that has ended. s.mu is held.
-func (s *Server) leave(addr netip.Addr) {
-	if a := s.addresses[addr]; a != nil {
-		a.conns--
-	}
 }
 
 // forgetAddresses drops entries that are no different from a new address.
@@ -83,11 +150,8 @@ func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	if isFile(c.nc) {
-		s.filed--
-	}
-	s.leave(c.address)
-	s.counters.connections.Store(int64(len(s.conns)))
+	s.uncount(c)
+	s.counters.connections.Store(s.counted)
 	if len(s.conns) == 0 {
 		s.idleSince = time.Now()
 	}

@@ -1,6 +1,9 @@
 package zkserver
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Alive waits until the server has handled all earlier requests and then this question. It does
 // not wait for the disk, because a restart does not help a slow disk. It returns nil, or why there
@@ -15,6 +18,18 @@ func (s *Server) Flush(ctx context.Context) error {
 	return s.inTurn(ctx, func(answered chan<- struct{}) {
 		s.owner.batch.released = append(s.owner.batch.released, func() { close(answered) })
 	})
+}
+
+// Ready is Flush for monitoring. It also returns an error while the store cannot make its next file, a snapshot
+// or a journal, although it answers. Such a store grows with every write.
+func (s *Server) Ready(ctx context.Context) error {
+	if err := s.Flush(ctx); err != nil {
+		return err
+	}
+	if err := s.trouble.Load(); err != nil {
+		return fmt.Errorf("zkserver: the store cannot make its next file, and tries again: %w", *err)
+	}
+	return nil
 }
 
 // inTurn lets the owner run f, and waits until f closes the channel, at once or later.

@@ -47,7 +47,7 @@ func (s *Server) SetUsers(ctx context.Context, cfg Config) error {
 				s.finish(c)
 				continue
 			}
-			c.owned.admitted = users.Admits(c.owned.identities)
+			s.setAdmitted(c, users.Admits(c.owned.identities))
 		}
 		close(done)
 	})
@@ -108,7 +108,7 @@ func (s *Server) identify(c *conn, ids ...tree.Identity) bool {
 		}
 		o.identities = sum
 	}
-	o.admitted = s.users.Admits(o.identities)
+	s.setAdmitted(c, s.users.Admits(o.identities))
 	s.owner.tree.Identify(c.id, o.identities)
 	return true
 }

@@ -40,6 +40,7 @@ type extreme struct {
 	prepare func()                       // makes the tree as costly as possible; nil if it already is
 	request func() (zkproto.Op, message) // nil for an operation without a request:
 	run     func()
+	parts   bool // it leaves portions, which count one by one
 }
 
 // A worstCase is a tree that makes operations as costly as possible. Everything in it runs in
@@ -102,14 +103,20 @@ func (w *worstCase) do(e *extreme, again bool) (work int, took time.Duration) {
 		requests = r.portions()
 	}
 	c := w.conn
-	once := func(f func()) {
+	once := func(f func()) (written int) {
 		o.work = 0
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
+		var b batch
 		began := threadTime()
 		f()
-		w.seal(new(batch))
+		bound := o.tree.Unsaved() + 32
+		w.seal(&b)
 		took, work = max(took, threadTime()-began), max(work, o.work)
+		if written = b.changes.Len(); written > bound || bound > maxWrite {
+			w.t.Errorf("%s: %d bytes for the store; the bound was %d", e.name, written, bound)
+		}
+		return written
 	}
 	if e.run != nil {
 		o.tree.TakeSteps()
@@ -117,7 +124,16 @@ func (w *worstCase) do(e *extreme, again bool) (work int, took time.Duration) {
 		work += o.tree.TakeSteps()
 	}
 	for _, r := range requests {
-		once(func() { w.handle(r) })
+		frame, undecoded := len(r.frame), r.undecoded
+		size, _ := w.large(r)
+		if written := once(func() { w.handle(r) }); written > requestWork+frame+o.work || written > size && !undecoded {
+			w.t.Errorf("%s: %d bytes for the store; work %d was counted, and %d before", e.name, written, requestWork+frame+o.work, size)
+		}
+	}
+	for e.parts && len(o.portions) > 0 {
+		next := o.portions[0]
+		o.portions = o.portions[1:]
+		once(next)
 	}
 	if w.events = int(o.notifications - told); w.events > mostNotifications {
 		w.t.Errorf("%s: %d notifications", e.name, w.events)
@@ -144,7 +160,7 @@ func (w *worstCase) do(e *extreme, again bool) (work int, took time.Duration) {
 
 // settle discards the answers, notifications and changes so far.
 func (w *worstCase) settle() {
-	w.owner.tree.TakeChanges(func(string) {})
+	w.owner.tree.TakeChanges(func(string, tree.Part, []byte) {})
 	for _, c := range w.others {
 		if c.owned.staged != nil {
 			w.owner.batch.bytes -= c.owned.weighed
@@ -187,8 +203,13 @@ const (
 	wideNodes = 70_000 // nodes whose names have nearly a mebibyte
 	manyTold  = 10_000 // watchers of one node
 	longACLs  = 200    // nodes with an ACL of the largest size, all different
+	heavies   = 50     // nodes of a megabyte with such an ACL
+	crowd     = 100_000
+	manyOwned = 50_000 // nodes of one session
 	strangers = 1000   // watchers with 64 identities each
 )
+
+func heavy(i int) string { return fmt.Sprintf("/heavy%d", i%heavies) }
 
 func (w *worstCase) setUp() {
 	w.conn = w.connect(identitiesNumber(0))
@@ -200,6 +221,13 @@ func (w *worstCase) setUp() {
 	}
 	for i := range wideNodes {
 		w.make(w.conn, fmt.Sprintf("/wide/%010d", i), openACL, 0, "")
+	}
+	for i := range heavies {
+		w.make(w.conn, heavy(i), append(longACL(i, w.conn.owned.identities)[1:], openACL...), 0, strings.Repeat("x", 1_000_000))
+	}
+	w.make(w.conn, "/crowd", openACL, 0, "")
+	for i := range crowd {
+		w.make(w.conn, fmt.Sprintf("/crowd/%d", i), openACL, 0, "")
 	}
 	// A path as deep as permitted, with quotas and recursive watches on all levels.
 	quota := func(path string) string { return "/zookeeper/quota" + path }
@@ -360,7 +388,51 @@ func (w *worstCase) extremes() []*extreme {
 	gone := func() { remove(w.deep[1] + "/x") }
 	there := func() { gone(); w.make(w.conn, w.deep[1]+"/x", openACL, 0, "") }
 	long := longACL(-1, w.conn.owned.identities)
+	owning := func() { // with many nodes, in a crowd and below heavy nodes
+		victim = w.connect(nil)
+		for i := range manyOwned {
+			path := fmt.Sprintf("/crowd/%x-%d", victim.id, i)
+			if i%2 == 1 {
+				path = fmt.Sprintf("%s/%x-%d", heavy(i), victim.id, i)
+			}
+			w.make(victim, path, openACL, zkproto.FlagEphemeral, "")
+		}
+	}
+	owned := func() { owning(); w.client(); w.conn, victim = victim, w.conn }
+	atHeavy := func() { remove(heavy(0) + "/x") }
 	es := []*extreme{
+		// Heavy nodes, and nodes with many children.
+		{name: "create below a heavy node", prepare: atHeavy, request: fixed(zkproto.OpCreate, &zkproto.CreateRequest{Path: heavy(0) + "/x", ACL: openACL})},
+		{name: "delete below a heavy node", prepare: func() { atHeavy(); w.make(w.conn, heavy(0)+"/x", openACL, 0, "") },
+			request: fixed(zkproto.OpDelete, &zkproto.DeleteRequest{Path: heavy(0) + "/x", Version: -1})},
+		{name: "setACL of a heavy node", request: func() (zkproto.Op, message) {
+			return zkproto.OpSetACL, &zkproto.SetACLRequest{Path: heavy(w.rand.IntN(heavies)), ACL: append(longACL(-1, w.conn.owned.identities)[1:], openACL...), Version: -1}
+		}},
+		{name: "create in a crowd", prepare: func() { remove("/crowd/x") }, request: fixed(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/crowd/x", ACL: openACL})},
+		{name: "delete in a crowd", prepare: func() { remove("/crowd/x"); w.make(w.conn, "/crowd/x", openACL, 0, "") },
+			request: fixed(zkproto.OpDelete, &zkproto.DeleteRequest{Path: "/crowd/x", Version: -1})},
+		{name: "setData of a node with a crowd", request: fixed(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/crowd", Data: []byte("x"), Version: -1})},
+		{name: "multi, 1,550 creates below heavy nodes", large: true,
+			prepare: func() {
+				for i := range 1550 {
+					remove(fmt.Sprintf("%s/m%d", heavy(i), i))
+				}
+			},
+			request: multi(1550, func(i int) zkproto.MultiOp {
+				return zkproto.MultiOp{Op: zkproto.OpCreate, Path: fmt.Sprintf("%s/m%d", heavy(i), i)}
+			})},
+		{name: "multi, 240 creates with long paths", large: true,
+			prepare: func() {
+				for i := range 240 {
+					remove(fmt.Sprintf("/made/%04000d", i))
+				}
+			},
+			request: multi(240, func(i int) zkproto.MultiOp {
+				return zkproto.MultiOp{Op: zkproto.OpCreate, Path: fmt.Sprintf("/made/%04000d", i)}
+			})},
+		{name: "expiry: 50,000 nodes", large: true, parts: true, prepare: owning, run: func() { w.endSession(victim.owned.session, func() {}) }},
+		{name: "closeSession: 50,000 nodes", large: true, parts: true, prepare: owned, request: fixed(zkproto.OpCloseSession, nil)},
+
 		// One node.
 		{name: "create", prepare: gone, request: grow(zkproto.OpCreate, func(p string) message { return &zkproto.CreateRequest{Path: p, ACL: long} })},
 		{name: "create2", prepare: gone, request: grow(zkproto.OpCreate2, func(p string) message { return &zkproto.CreateRequest{Path: p, ACL: long} })},

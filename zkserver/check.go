@@ -16,6 +16,8 @@ var (
 	ErrDamaged = store.ErrDamaged
 	// ErrFormat is wrapped if a store has another format, or nothing was ever committed to it.
 	ErrFormat = store.ErrFormat
+	// ErrInside is wrapped if BackUp was told to copy a store into its own directory.
+	ErrInside = store.ErrInside
 )
 
 // A Summary describes the contents of a store.
@@ -43,10 +45,13 @@ func Check(dir string) (Summary, error) {
 
 // BackUp copies the store in dir to the new directory dest. A server may have the store open
 // and keeps running. The copy has every change that was acknowledged when BackUp was called, and
-// maybe some later changes. BackUp reads the copy from beginning to end before it returns. To
-// restore, serve dest.
+// maybe some later changes. BackUp reads the copy from beginning to end before it returns. The copy says
+// which change is its last one, so Check and Open notice every damage of it.
 //
-// The error wraps ErrDamaged, ErrFormat, fs.ErrNotExist if there is no store, or fs.ErrExist if
+// To restore, serve dest. All sessions of the copy have ended then, and zxids go on above all that the store or another
+// copy of it has given out. This needs clocks that are not behind those of earlier servers of the store.
+//
+// The error wraps ErrDamaged, ErrFormat, ErrInside, fs.ErrNotExist if there is no store, or fs.ErrExist if
 // dest exists. BackUp is safe for concurrent use, and cannot be cancelled.
 func BackUp(dir, dest string) (Summary, error) {
 	var c *checker
@@ -74,7 +79,7 @@ func newChecker() *checker { return &checker{tree: tree.New()} }
 
 func (c *checker) visitor() store.Visitor {
 	return store.Visitor{
-		Node: c.tree.LoadNode,
+		Node: loadNode(c.tree),
 		Session: func(id int64, record []byte) error {
 			c.sessions++
 			_, err := decodeSession(id, record)

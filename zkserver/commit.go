@@ -43,19 +43,25 @@ func (b *batch) empty() bool {
 // It must not be given again after a crash, although nothing was written for it. So the server
 // reserves zxids in blocks: the store knows a ceiling, and a restart continues above it.
 func (s *Server) nextTxn(session int64) tree.Txn {
-	const block = 1 << 16
 	o := &s.owner
 	o.zxid++
 	if o.zxid > o.ceiling {
-		o.ceiling = o.zxid + block
-		o.batch.changes.PutCeiling(o.ceiling)
-		o.batch.lasting = true // tokens must never be given twice
+		s.reserveZxids()
 	}
 	return tree.Txn{Zxid: o.zxid, Time: s.wallClock(), Session: session}
 }
 
 // wallClock returns the present time by the server's clock, in milliseconds.
 func (s *Server) wallClock() int64 { return s.owner.now.UnixMilli() + s.moved.Load() }
+
+// reserveZxids raises the ceiling.
+func (s *Server) reserveZxids() {
+	const block = 1 << 16
+	o := &s.owner
+	o.ceiling = o.zxid + block
+	o.batch.changes.PutCeiling(o.ceiling)
+	o.batch.lasting = true // tokens must never be given twice
+}
 
 // handOver commits and releases the batch, or gives it to the committer. The owner holds the token
 // of s.idle, so every earlier batch has been released. handOver reports whether the owner still
@@ -80,10 +86,7 @@ func (s *Server) takeBatch() *batch {
 		b.backlog = 0
 		return nil
 	}
-	s.owner.batch, s.owner.ended = new(batch), 0
-	if s.owner.stopping { // the clock may have ended sessions meanwhile
-		b.changes.PutCeiling(s.owner.zxid)
-	}
+	s.owner.batch = new(batch)
 	s.seal(b)
 	if !b.changes.Empty() {
 		s.committingSince.Store(1 + int64(time.Since(s.opened))) // never 0
@@ -93,16 +96,9 @@ func (s *Server) takeBatch() *batch {
 
 // seal encodes the changes and takes the staged answers.
 func (s *Server) seal(b *batch) {
-	record := s.owner.record
-	lasting := s.owner.tree.TakeChanges(func(path string) {
-		var exists bool
-		if record, exists = s.owner.tree.AppendNode(record[:0], path); exists {
-			b.changes.PutNode(path, record)
-		} else {
-			b.changes.DeleteNode(path)
-		}
+	lasting := s.owner.tree.TakeChanges(func(path string, p tree.Part, record []byte) {
+		b.changes.SetNode(path, byte(p), record)
 	})
-	s.owner.record = record[:0] // as large as the largest node
 	b.changes.SyncLater = !lasting && !b.lasting && s.owner.others == 0 && s.oneMachine.Load()
 	for _, c := range b.conns {
 		o := &c.owned

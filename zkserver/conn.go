@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"container/list"
 	"errors"
 	"net"
 	"net/netip"
@@ -23,18 +24,23 @@ type conn struct {
 	id     tree.Watcher
 	nc     net.Conn
 
-	address netip.Addr // the address that it counts for, see Limits; guarded by Server.mu
+	address  netip.Addr    // the address that it counts for, see Limits; this and the next two are guarded by Server.mu
+	counted  bool          // see Server.count
+	newcomer *list.Element // its place among the newcomers; nil if it is none
+
+	admitted atomic.Bool // it has a session and has authenticated as required
 
 	now       func([]byte) int // writes without waiting, see writerNow; may be nil; guarded by mu
 	slots     chan struct{}    // one token per request that waits for its answer
 	penalties atomic.Int64     // requests over a limit, for which the reader rests
 
-	room    chan struct{} // tells the reader that waiting has fallen
-	waiting atomic.Int64  // bytes of requests that the owner has not applied
-	unread  atomic.Int64  // bytes that wait for the client or the disk
-	paused  atomic.Bool   // the owner holds requests back until less is unread, see stalled
-	gone    atomic.Bool   // nothing is written any more
-	wake    chan struct{} // there are bytes to write, or the connection ends
+	room     chan struct{} // tells the reader that waiting has fallen
+	waiting  atomic.Int64  // bytes of requests that the owner has not applied, see reserve
+	reserved int           // those of requests that the reader has not passed on; of the reader
+	unread   atomic.Int64  // bytes that wait for the client or the disk
+	paused   atomic.Bool   // the owner holds requests back until less is unread, see stalled
+	gone     atomic.Bool   // nothing is written any more
+	wake     chan struct{} // there are bytes to write, or the connection ends
 
 	beingTold atomic.Bool // the teller will wake the writer
 	told      atomic.Bool // the teller has woken the writer, and waits until it has written

@@ -14,7 +14,7 @@ type counters struct {
 	received, notifications, bytesReceived                 atomic.Int64 // written by the owner
 	created, expired, loginsRefused, waited, turns         atomic.Int64 // written by the owner
 
-	connections atomic.Int64
+	connections, mostConnections atomic.Int64
 
 	outstanding     atomic.Int64
 	answered        atomic.Int64 // written by the goroutine that releases a batch
@@ -22,7 +22,7 @@ type counters struct {
 	bytesWaiting    atomic.Int64
 	commit, latency histogram // commit: written by the committer; latency: by the goroutine that releases a batch
 
-	committed, journal, snapshot atomic.Int64 // written by the committer
+	committed, journal, snapshot, snapshotFailures atomic.Int64 // written by the committer
 
 	sinceReset latencies // like latency, for the four-letter words
 	refused    [len(allLimits)]refusals
@@ -62,12 +62,25 @@ func (s *Server) committed(took time.Duration, requests int) {
 	s.measureStore()
 }
 
-// measureStore records the store's size. Nobody may commit meanwhile.
+// measureStore records the store's size and its trouble. Nobody may commit meanwhile.
 func (s *Server) measureStore() {
 	if j, ok := s.store.(*store.Journal); ok {
 		journals, snapshot := j.Sizes()
 		s.counters.journal.Store(journals)
 		s.counters.snapshot.Store(snapshot)
+		s.noteTrouble(j.Trouble())
+	}
+}
+
+// noteTrouble records and logs why the store could not make its next file, such as a snapshot. err is nil if it
+// could.
+func (s *Server) noteTrouble(failures int64, err error) {
+	switch again := s.counters.snapshotFailures.Swap(failures) < failures; {
+	case again:
+		s.trouble.Store(&err)
+		s.cfg.Logger.Warn("zkserver: the store cannot make its next file, and tries again", "err", err)
+	case err == nil && s.trouble.Swap(nil) != nil:
+		s.cfg.Logger.Info("zkserver: the store has made the file that it could not make")
 	}
 }
 

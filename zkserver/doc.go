@@ -49,6 +49,11 @@
 //   - A connection has at most 64 identities, of at most 1 KiB each and 64 KiB together. -115
 //     answers the login that exceeds a bound, and the connection is closed. The subject of a
 //     certificate that exceeds a bound is no identity.
+//   - A client that has no session yet, or has not authenticated as required, sends requests of at most
+//     4 KiB. The connection that sends a longer one is closed.
+//   - -8 answers a request that could write more than 24 MiB into the store.
+//   - If Go has a memory limit, the nodes have one, see [Limits.DataBytes]. -125 answers a create or a
+//     setData beyond that.
 //   - The work of a transaction has a limit, see [Limits.MultiOps]. -8 answers a transaction that
 //     exceeds it, and no part of it is done. -5 answers a multi-read that exceeds it, or whose
 //     answer is longer than 2 MiB.
@@ -106,11 +111,15 @@
 //
 // Whatever the server has sent to a client, in an answer or in a notification, is on disk. This
 // includes data that was only read. A crash loses nothing that anybody saw. A zxid is never given
-// twice, so neither is a fencing token. Sessions survive a restart and have their
-// full timeout from then on. With [Config.OneMachine], sessions and ephemeral nodes survive
+// twice, so neither is a fencing token, also not across restores of copies that [BackUp] has made, as long as
+// no clock is behind that of an earlier server. Sessions survive a restart and have their
+// full timeout from then on; those of a copy end. With [Config.OneMachine], sessions and ephemeral nodes survive
 // a crash of the process, and end with the machine.
 //
 // # What one operation costs
+//
+// A write writes what it changes: the records of its node, its ACL and the counters of its parent, each apart. So
+// it costs no more below a node of a megabyte.
 //
 // All clients share one goroutine, the owner. With the default limits, one operation takes the owner
 // at most 5 ms, whatever a client sends. The server does some long work in portions, and serves other

@@ -1,10 +1,10 @@
 package zkserver
 
-import "time"
+import (
+	"time"
 
-// maxEnded bounds the bytes of the paths of all sessions that end in one batch. Further sessions end
-// in the next batch. The store refuses a batch of more than 1 GiB, and the server stops then.
-const maxEnded = 64 << 20
+	"holdfast/zkserver/internal/store"
+)
 
 // expirePortion is how many nodes of expired sessions the server removes before it serves clients
 // again. Each session counts as expireCost nodes besides its own.
@@ -28,7 +28,7 @@ func (s *Server) expireAt(at time.Time) {
 		if at.Sub(sess.touched) < sess.timeout {
 			continue
 		}
-		if s.owner.ended > maxEnded {
+		if s.batchFull() {
 			return // the others at the next check
 		}
 		if ended >= expirePortion {
@@ -57,9 +57,7 @@ func (s *Server) endSession(sess *session, ended func()) {
 
 func (s *Server) endPortion(sess *session, ended func()) {
 	o := &s.owner
-	size := o.tree.EphemeralsSize(sess.id)
 	more := o.tree.EndSession(s.nextTxn(sess.id))
-	o.ended += size - o.tree.EphemeralsSize(sess.id)
 	if !sess.local { // a power failure does not end its client, and the session must not come back
 		o.batch.lasting = true
 	}
@@ -84,9 +82,8 @@ func (s *Server) endPortion(sess *session, ended func()) {
 	ended()
 }
 
-// later calls f behind the requests that wait by then. Portions of long operations take turns, one
-// at a time. If the sessions that ended in a batch had many nodes, the next portion waits for the
-// next batch.
+// later calls f when the present batch is on disk, behind the requests that wait by then. So a batch has
+// one portion of long operations, and clients with answers in it wait for no other. Portions take turns.
 func (s *Server) later(f func()) {
 	o := &s.owner
 	if o.portions = append(o.portions, f); len(o.portions) == 1 {
@@ -96,7 +93,7 @@ func (s *Server) later(f func()) {
 
 func (s *Server) nextPortion() {
 	o := &s.owner
-	push := func() {
+	o.batch.released = append(o.batch.released, func() {
 		s.queue.push(&request{kind: kindCall, call: func() {
 			if len(o.portions) == 0 {
 				return // see stopPortions
@@ -107,19 +104,14 @@ func (s *Server) nextPortion() {
 				s.nextPortion()
 			}
 		}})
-	}
-	if o.ended > maxEnded {
-		o.batch.released = append(o.batch.released, push)
-	} else {
-		push()
-	}
+	})
 }
 
 // stopPortions does the rest of the long operations, as far as the last batch has room. The next
 // start ends the sessions that are still ending. Their clients get no answer.
 func (s *Server) stopPortions() {
 	o := &s.owner
-	for len(o.portions) > 0 && o.ended <= maxEnded {
+	for len(o.portions) > 0 && !s.batchFull() {
 		o.portions[0]()
 		o.portions = o.portions[1:]
 	}
@@ -128,4 +120,59 @@ func (s *Server) stopPortions() {
 			s.finish(c)
 		}
 	}
+}
+
+// maxMarked is how many sessions endLoaded marks in one batch.
+const maxMarked = 1 << 20
+
+// endLoaded ends sessions at the start, before there are clients. Their nodes may need several batches. The
+// first of these says of the sessions that they are ending, in case there is no other.
+func (s *Server) endLoaded(sessions []*session) error {
+	o := &s.owner
+	marked := false
+	for i, sess := range sessions {
+		for more := true; more; {
+			more = o.tree.EndSession(s.nextTxn(sess.id))
+			if !s.batchFull() {
+				continue
+			}
+			for _, sess := range sessions[i:min(len(sessions), i+maxMarked)] {
+				if !marked && !sess.ending {
+					sess.ending = true
+					s.saveSession(sess)
+				}
+			}
+			marked = true
+			if err := s.commitLoaded(); err != nil {
+				return err
+			}
+		}
+		if !sess.local { // a power failure does not end its client, and the session must not come back
+			o.batch.lasting = true
+		}
+		o.batch.changes.DeleteSession(sess.id)
+	}
+	return nil
+}
+
+// commitLoaded commits the batch, before there are clients.
+func (s *Server) commitLoaded() error {
+	b := s.takeBatch()
+	if b == nil {
+		return nil
+	}
+	defer s.committingSince.Store(0)
+	return s.store.Commit(&b.changes)
+}
+
+// Bounds of a batch. Work waits for the next batch if this one has fullBatch bytes for the store. So the
+// store can always take a batch, whatever the last request has added: nothing writes more than maxWrite.
+const (
+	fullBatch = store.MaxBatch / 2
+	maxWrite  = store.MaxBatch * 3 / 8
+)
+
+// batchFull reports whether further work waits for the next batch.
+func (s *Server) batchFull() bool {
+	return s.owner.batch.changes.Len()+s.owner.tree.Unsaved() >= fullBatch
 }

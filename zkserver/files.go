@@ -7,19 +7,12 @@ import (
 	"slices"
 )
 
-// Connections and the store share the open files of the process. If the store cannot open its
-// next file, it fails for good. So the server reserves some files.
+// The connections of all listeners and the store share the open files of the process.
 
-// reservedFiles returns how many files are kept for the store, listeners, HTTP and the rest of a
-// process that may have at most most files open.
-func reservedFiles(most int64) int64 { return min(64, most/2) }
-
-// connectionsFor returns how many connections there are files for. The process may have most files
-// open and has open of them in use. A negative open is unknown. If nearly all files are in use, some
-// connections are still allowed, because the store has its files already.
-func connectionsFor(open, most int64) int64 {
-	return max(most-reservedFiles(most)-max(open, 0), min(16, most/4), 1)
-}
+// connectionsFor returns how many connections there are files for, if the process may have most files open and
+// has open of them in use. A negative open is unknown. An eighth of the free files is for the store and for
+// the rest of the process.
+func connectionsFor(open, most int64) int64 { return max((most-max(open, 0))*7/8, 1) }
 
 // limitByFiles limits connections to the number that the limit of open files permits. It is called
 // with the store open, before there are connections.
@@ -28,15 +21,46 @@ func (s *Server) limitByFiles(open, most int64) {
 	if most >= 0 {
 		s.fileRoom = connectionsFor(open, most)
 	}
-	s.tellFileRoom()
+	s.tellRoom()
 }
 
-// tellFileRoom warns if the configuration allows more connections than there are files for. s.mu is
-// held, or no other goroutine has the server yet.
-func (s *Server) tellFileRoom() {
-	if configured := s.limits().Connections; s.fileRoom < int64(configured) {
+// SetAside takes open files of the process from those that are for connections of s, for the connections of
+// another listener of this process. It takes at most a quarter of what is left, and returns how many it has
+// taken. Call it before clients connect.
+func (s *Server) SetAside(files int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fileRoom == math.MaxInt64 { // this system has no limit
+		return files
+	}
+	n := int(max(min(int64(files), s.fileRoom/4), 1))
+	s.fileRoom = max(s.fileRoom-int64(n), 1)
+	s.tellRoom()
+	return n
+}
+
+// mostConnections returns how many connections of other processes there may be. s.mu is held, or no other goroutine has
+// the server yet.
+func (s *Server) mostConnections() int64 {
+	return min(int64(s.limits().Connections), s.fileRoom, int64(s.limits().BufferBytes/2/connectionBytes))
+}
+
+// mostNewcomers returns how many of them may wait for their login.
+func (s *Server) mostNewcomers() int64 { return max(s.mostConnections()/4, 16) }
+
+// tellRoom warns if there is room for fewer connections than configured. s.mu is held, or no other goroutine has the
+// server yet.
+func (s *Server) tellRoom() {
+	most := s.mostConnections()
+	s.counters.mostConnections.Store(most)
+	switch configured := int64(s.limits().Connections); {
+	case configured == math.MaxInt32 || most == configured:
+	case most == s.fileRoom:
 		s.cfg.Logger.Warn("zkserver: fewer connections than configured: the limit of open files is too low; raise ulimit -n (LimitNOFILE in systemd)",
-			"connections", s.fileRoom, "configured", configured, "open_files", s.mostFiles, "reserved", reservedFiles(s.mostFiles))
+			"connections", most, "configured", configured, "open_files", s.mostFiles)
+	default:
+		s.cfg.Logger.Warn("zkserver: fewer connections than configured: the limit of memory is too low; raise GOMEMLIMIT or the limit of the cgroup",
+			"connections", most, "configured", configured)
 	}
 }
 

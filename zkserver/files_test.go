@@ -4,6 +4,7 @@ package zkserver
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -18,17 +19,17 @@ func limitedFiles(files int) *exec.Cmd {
 	return exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0"`, files), os.Args[0])
 }
 
-// Silent connections take descriptors from other connections, not from the store.
-func TestSilentConnectionsLeaveTheStoreItsFiles(t *testing.T) {
+// Silent connections take the files of neither the store nor the clients that come after them.
+func TestSilentConnectionsLeaveOthersTheirFiles(t *testing.T) {
 	const files, silent = 200, 300
 	for _, test := range []struct {
-		name        string
-		limit       int
-		least, most int // connections
+		name  string
+		limit int
+		most  int // connections
 	}{
-		{"by default", 0, files / 4, files * 3 / 4},
-		{"no limit", -1, files / 4, files * 3 / 4},
-		{"a limit below that of the files", 50, 50, 50},
+		{"by default", 0, files / 3},
+		{"no limit", -1, files / 3},
+		{"a limit below that of the files", 50, 50 / 2},
 	} {
 		if !t.Run(test.name, func(t *testing.T) {
 			p := startProcessAs(t, limitedFiles(files), Config{Dir: t.TempDir(), Limits: Limits{Connections: test.limit, HandshakeTime: time.Minute}})
@@ -56,10 +57,10 @@ func TestSilentConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 			honest.connect(40*time.Second, nil)
 			honest.create("/a", 0)
 			// Write so much that the store needs new files.
-			write := func() {
+			write := func(c *rawClient) {
 				t.Helper()
 				for range 40 {
-					if a := honest.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: make([]byte, 500<<10), Version: -1}); a.Err != zkproto.CodeOK {
+					if a := c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: make([]byte, 500<<10), Version: -1}); a.Err != zkproto.CodeOK {
 						t.Fatal(a.Err)
 					}
 				}
@@ -68,13 +69,17 @@ func TestSilentConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 			for range silent {
 				crowd = append(crowd, dial())
 			}
-			st := until("connections that are neither open nor refused", func(st Stats) bool {
-				return int64(st.Connections)+st.Refused[LimitConnections] >= silent+1
+			st := until("connections that are neither open nor closed", func(st Stats) bool {
+				return int64(st.Connections)+st.Refused[LimitConnections]+st.Refused["connections_before_login"] >= silent+1
 			})
-			if st.Connections < test.least || st.Connections > test.most {
-				t.Errorf("%d connections are open; want %d to %d", st.Connections, test.least, test.most)
+			if st.Connections > test.most {
+				t.Errorf("%d connections are open; want at most %d", st.Connections, test.most)
 			}
-			write()
+			write(honest)
+			late := newRaw(t, dial())
+			late.connect(40*time.Second, nil)
+			write(late)
+			late.nc.Close()
 			for _, nc := range crowd {
 				nc.Close()
 			}
@@ -88,18 +93,47 @@ func TestSilentConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 
 func TestConnectionsAreForTheFilesThereAre(t *testing.T) {
 	for _, test := range []struct{ open, most, want int64 }{
-		{10, 1 << 20, 1<<20 - 64 - 10},
-		{10, 1024, 1024 - 64 - 10},
-		{900, 1024, 60}, // reserved by the program that runs the server
-		{10, 200, 200 - 64 - 10},
-		{-1, 200, 200 - 64}, // unknown
-		{1000, 1024, 16},
-		{10, 100, 100 - 50 - 10},
-		{10, 16, 4},
+		{10, 1 << 16, 57335},
+		{24, 1024, 875},
+		{900, 1024, 108}, // reserved by the program that runs the server
+		{-1, 200, 175},   // unknown
+		{1000, 1024, 21},
+		{10, 16, 5},
+		{16, 16, 1},
 		{5, 0, 1},
 	} {
 		if got := connectionsFor(test.open, test.most); got != test.want {
 			t.Errorf("%d of %d files: %d connections; want %d", test.open, test.most, got, test.want)
+		}
+	}
+}
+
+// Listeners of the same process share its files.
+func TestFilesAreSetAsideForOtherListeners(t *testing.T) {
+	s, err := Open(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, test := range []struct {
+		room     int64
+		ask      int
+		got, now int64
+	}{
+		{1000, 32, 32, 968},
+		{1000, 512, 250, 750},
+		{3, 32, 1, 2},
+		{1, 32, 1, 1},
+		{math.MaxInt64, 512, 512, math.MaxInt64},
+	} {
+		s.mu.Lock()
+		s.fileRoom = test.room
+		s.mu.Unlock()
+		if got := s.SetAside(test.ask); int64(got) != test.got || s.fileRoom != test.now {
+			t.Errorf("%d of %d files: %d, and %d are left; want %d and %d", test.ask, test.room, got, s.fileRoom, test.got, test.now)
+		}
+		if want := min(test.now, 20_000); want < 20_000 && int64(s.Stats().ConnectionsMost) != want {
+			t.Errorf("%d connections; want %d", s.Stats().ConnectionsMost, want)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func readGolden(t *testing.T, name string) *golden {
 func contents(s *Server, paths []string) (nodes map[string][]byte, sessions map[string]string) {
 	nodes, sessions = make(map[string][]byte), make(map[string]string)
 	for _, path := range paths {
-		nodes[path], _ = s.owner.tree.AppendNode(nil, path)
+		nodes[path], _ = wholeRecord(s.owner.tree, path)
 	}
 	for id, sess := range s.owner.sessions {
 		sessions[fmt.Sprint(id)] = fmt.Sprint(sess.timeout)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/crashfs"
@@ -58,7 +59,7 @@ func (s *state) update(t *tree.Tree, path string) {
 		delete(s.nodes, path)
 		delete(s.made, path)
 	}
-	record, there := t.AppendNode(nil, path)
+	record, there := wholeRecord(t, path)
 	if !there {
 		return
 	}
@@ -74,8 +75,28 @@ func (s *state) update(t *tree.Tree, path string) {
 	s.toggle('n', path, string(record))
 }
 
+// wholeRecord returns the records of a node as one, as format 3 had it: the data, the ACL, the zxids, the times, the
+// owner, the versions, and the rest.
+func wholeRecord(t *tree.Tree, path string) ([]byte, bool) {
+	super := tree.Identity{Scheme: tree.Super}
+	data, stat, code := t.Get(path, super)
+	if code != zkproto.CodeOK {
+		return nil, false
+	}
+	acl, _, _ := t.ACL(path, super)
+	b := zkproto.AppendACLs(zkproto.AppendBytes(nil, data), acl)
+	for _, v := range [...]int64{stat.Czxid, stat.Mzxid, stat.Pzxid, stat.Ctime, stat.Mtime, stat.EphemeralOwner} {
+		b = zkproto.AppendInt64(b, v)
+	}
+	for _, v := range [...]int32{stat.Version, (stat.Cversion + stat.NumChildren) / 2, stat.Aversion} {
+		b = zkproto.AppendInt32(b, v)
+	}
+	record, _ := t.AppendRecord(nil, path, tree.PartNode)
+	return append(b, record[len(zkproto.AppendBytes(nil, data))+44:]...), true
+}
+
 func ctimeAndMtime(t *tree.Tree, path string) (ctime, mtime int64) {
-	record, _ := t.AppendNode(nil, path)
+	record, _ := wholeRecord(t, path)
 	r := zkproto.NewReader(record)
 	r.Bytes()
 	zkproto.DecodeACLs(r)
@@ -101,9 +122,11 @@ type spiedStore struct {
 
 func (s *spiedStore) Load(init store.Meta, v store.Visitor) (store.Meta, error) {
 	node := v.Node
-	v.Node = func(path string, record []byte) error {
-		s.paths = append(s.paths, path)
-		return node(path, record)
+	v.Node = func(path string, part byte, record []byte) error {
+		if !slices.Contains(builtIns, path) && part == byte(tree.PartNode) {
+			s.paths = append(s.paths, path)
+		}
+		return node(path, part, record)
 	}
 	return s.Store.Load(init, v)
 }
@@ -143,7 +166,7 @@ func survive(fs *crashfs.FS) (*survivor, error) {
 	spy := &spiedStore{Store: st}
 	s := &Server{cfg: Config{Logger: logged.logger()}, store: spy}
 	s.limited.Store(new(Limits)) // the tree has no bounds
-	if err := s.load(store.Meta{Secret: []byte("fresh"), Ceiling: 1}); err != nil {
+	if err := s.load(store.Meta{Secret: []byte("fresh"), Ceiling: 1}, time.Now()); err != nil {
 		st.Close()
 		return nil, err
 	}
@@ -241,9 +264,12 @@ func (h *history) replay(until int64, each func(z int64, s *state)) (*state, err
 	t, s := tree.New(), newState()
 	if h.start != nil {
 		for path := range h.start.nodes {
-			record, _ := h.start.server.owner.tree.AppendNode(nil, path)
-			if err := t.LoadNode(path, record); err != nil {
-				return nil, err
+			for _, p := range tree.Parts() {
+				if record, there := h.start.server.owner.tree.AppendRecord(nil, path, p); there {
+					if err := t.LoadNode(path, p, record); err != nil {
+						return nil, err
+					}
+				}
 			}
 		}
 		if err := t.Loaded(); err != nil {
@@ -304,7 +330,7 @@ func (h *history) replay(until int64, each func(z int64, s *state)) (*state, err
 			h.events = append(h.events, e.zxid)
 			h.eventAt = append(h.eventAt, zkproto.WatcherEvent{Type: event.Type, Path: event.Path})
 		}
-		t.TakeChanges(func(path string) { s.update(t, path) })
+		t.TakeChanges(func(path string, _ tree.Part, _ []byte) { s.update(t, path) })
 		each(e.zxid, s)
 	}
 	return s, nil

@@ -25,7 +25,7 @@ func (s *Server) serveInline(c *conn, group []*request) bool {
 		return false
 	}
 	o := &s.owner
-	if o.stopping || o.turns.Ready() || !s.nothingAtHand() || !s.queue.empty() {
+	if o.draining || o.turns.Ready() || !s.nothingAtHand() || !s.queue.empty() {
 		s.owning.Unlock()
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime/debug"
 	"time"
 
 	"holdfast/zkproto"
@@ -13,11 +14,12 @@ import (
 // Limits keep clients from harming each other. In each field, 0 is the default and a
 // negative number is no limit. The Limit in parentheses is the one that Stats counts under.
 type Limits struct {
-	// Connections in total (LimitConnections); 0 is 20,000. If the process may not have so many
-	// files open, the limit is lower, and Open logs that. It is then the number of files that are free
-	// when the store is open, less a reserve for the store and the rest of the process. The reserve
-	// is 64, or half of the files where that is less. But 16 connections are always allowed, or a
-	// quarter of the files where that is less. Connections of Connect need no file.
+	// Connections in total (LimitConnections); 0 is 20,000. If there is less room, the limit is lower, and
+	// Open logs that: seven eighths of the files that the process may open when the store is open, less those of
+	// [Server.SetAside]; and half of BufferBytes at 24 KiB each. Connections of Connect need no file.
+	//
+	// A quarter of these connections, or 16, may wait for their connect request, and for a required login
+	// (LimitNewcomers). If another client connects, the oldest of them is closed.
 	Connections int
 
 	// ConnectionsPerAddress (LimitPerAddress); 0 is 1,000. An address is one IPv4 address or a
@@ -34,20 +36,34 @@ type Limits struct {
 	// including the TLS handshake (LimitHandshake); 0 is 10 s.
 	HandshakeTime time.Duration
 
-	// FrameBytes is the longest request (LimitFrame); 0 is 1,048,575, ZooKeeper's
-	// jute.maxbuffer.
+	// FrameBytes is the longest request (LimitFrame); 0 is 1,048,575, ZooKeeper's jute.maxbuffer. Until a
+	// client has a session and has authenticated as required, it is 4 KiB. A transaction that could write
+	// more than 24 MiB into the store is refused, however short it is.
 	FrameBytes int
 
 	// Outstanding is how many requests a connection may have without an answer
 	// (LimitOutstanding); 0 is 256. Further requests stay in the network until there is room. With
 	// the defaults of Outstanding and FrameBytes, the waiting requests of one connection take at
-	// most 5 MiB of memory, decoded or not.
+	// most 3 MiB of memory, decoded or not.
 	Outstanding int
 
+	// BufferBytes bounds the memory for all clients together; 0 is a quarter of Go's memory limit
+	// (GOMEMLIMIT) if there is one, but at least 16 MiB and at most 1 GiB; otherwise 1 GiB.
+	//
+	//   - A quarter is for requests that are read or wait. If there is no room, the server reads no further
+	//     ones, except a small one of a client that has none (LimitBuffers). A request of more than 4 KiB has
+	//     10 s to arrive, and one second more for each 64 KiB.
+	//   - A quarter is for answers that clients do not read. If there are more, clients with more than their
+	//     share are dropped (LimitUnread).
+	//   - Half is for connections.
+	BufferBytes int
+
 	// UnreadBytes is how much unread data may wait for one client (LimitUnread); 0 is 64 MiB.
-	// UnreadBytesTotal is the same for all clients together; 0 is 512 MiB. Above the total, clients
-	// with more than their share are dropped.
-	UnreadBytes, UnreadBytesTotal int
+	UnreadBytes int
+
+	// DataBytes bounds all paths and data, with 300 bytes more for each node (LimitData); 0 is half of Go's
+	// memory limit if there is one, otherwise no limit.
+	DataBytes int
 
 	// UnreadTime is how long a client may read nothing at all of the data that waits for it
 	// (LimitStalled); 0 is 30 s.
@@ -83,13 +99,14 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
+	memory := debug.SetMemoryLimit(-1) // this only asks
 	for _, f := range [...]struct {
 		field     *int
 		byDefault int
 	}{
 		{&l.Connections, 20_000}, {&l.ConnectionsPerAddress, 1000}, {&l.ConnectionsPerSecond, 1000},
 		{&l.FrameBytes, zkproto.MaxFrame}, {&l.Outstanding, 256},
-		{&l.UnreadBytes, 64 << 20}, {&l.UnreadBytesTotal, 512 << 20},
+		{&l.BufferBytes, bufferBytes(memory)}, {&l.UnreadBytes, 64 << 20}, {&l.DataBytes, dataBytes(memory)},
 		{&l.Watches, 1_000_000}, {&l.WatchesPerConnection, 100_000},
 		{&l.MultiOps, 10_000}, {&l.PathBytes, 4096}, {&l.ChildrenBytes, 32 << 20}, {&l.EphemeralsPerSession, 100_000},
 	} {
@@ -98,6 +115,9 @@ func (l Limits) withDefaults() Limits {
 			*f.field = f.byDefault
 		case *f.field < 0:
 			*f.field = math.MaxInt32
+			if f.field == &l.BufferBytes || f.field == &l.DataBytes {
+				*f.field = math.MaxInt
+			}
 		}
 	}
 	for _, f := range [...]struct {
@@ -112,6 +132,20 @@ func (l Limits) withDefaults() Limits {
 		}
 	}
 	return l
+}
+
+// connectionBytes is about the memory of a connection: its goroutines, its buffers, and a small request.
+const connectionBytes = 24 << 10
+
+// bufferBytes returns the default of BufferBytes, for a limit of memory.
+func bufferBytes(memory int64) int { return int(min(max(memory/4, 16<<20), 1<<30)) }
+
+// dataBytes returns the default of DataBytes.
+func dataBytes(memory int64) int {
+	if memory == math.MaxInt64 {
+		return math.MaxInt // no limit
+	}
+	return int(min(memory/2, math.MaxInt))
 }
 
 // queueBytes is how many bytes of requests may wait for the owner. Readers wait for room. It is
@@ -156,6 +190,13 @@ func (s *Server) checkLimits(c *conn, r *request) (Limit, zkproto.Code) {
 			if len(r.multi.Ops[i].Path) > l.PathBytes {
 				return LimitPath, zkproto.CodeBadArguments
 			}
+		}
+		if s.worst(r) > maxWrite {
+			return LimitFrame, zkproto.CodeBadArguments
+		}
+	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL, zkproto.OpSetData, zkproto.OpSetACL, zkproto.OpDelete:
+		if s.worst(r) > maxWrite {
+			return LimitFrame, zkproto.CodeBadArguments
 		}
 	case zkproto.OpMultiRead:
 		if len(r.multiRead.Ops) > l.MultiOps {
@@ -222,11 +263,11 @@ func (id hexID) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("0x%
 func (s *Server) bounds() tree.Bounds {
 	return tree.Bounds{
 		ChildrenBytes: s.limits().ChildrenBytes, Ephemerals: s.limits().EphemeralsPerSession, Work: s.multiWork(),
-		Quotas: s.cfg.EnforceQuota, QuotasBySuper: !s.cfg.QuotaWritable, NoTTL: s.cfg.NoTTLNodes,
+		Data: int64(s.limits().DataBytes), Quotas: s.cfg.EnforceQuota, QuotasBySuper: !s.cfg.QuotaWritable, NoTTL: s.cfg.NoTTLNodes,
 		Exceeded: func(by tree.Bound) {
 			s.refused(map[tree.Bound]Limit{
 				tree.BoundChildren: LimitChildren, tree.BoundEphemerals: LimitEphemerals, tree.BoundQuota: LimitQuota,
-				tree.BoundACL: LimitACL, tree.BoundWork: LimitMulti,
+				tree.BoundACL: LimitACL, tree.BoundWork: LimitMulti, tree.BoundData: LimitData,
 			}[by])
 		},
 		OverQuota: func(subtree string) { s.refused(LimitSoftQuota, "path", subtree) },

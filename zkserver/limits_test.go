@@ -359,11 +359,11 @@ func TestAnswersWaitForClientsToRead(t *testing.T) {
 		dropped int64 // at least
 	}{
 		{"nothing more is answered", 0, 9 * (pauseBytes + 400_000), 0},
-		{"above the total they are dropped", 1 << 20, 1<<20 + 400_000, 6},
+		{"above the total they are dropped", 4 << 20, 1<<20 + 400_000, 6},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, err := Open(Config{Limits: Limits{UnreadBytesTotal: tt.total}})
+				s, err := Open(Config{Limits: Limits{BufferBytes: tt.total}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -12,7 +12,7 @@ import (
 )
 
 // requestMemory is the bound that Limits.Outstanding states for the requests of one connection.
-const requestMemory = 5 << 20
+const requestMemory = 3 << 20
 
 // Requests that wait for the owner take bounded memory, whatever they contain. The test sends as
 // much as the server reads while its owner is blocked.

@@ -76,7 +76,8 @@ func isWrite(op zkproto.Op) bool { return operations[op].write }
 func looks(op zkproto.Op) bool { return operations[op].looks }
 
 // These constants weigh the work of a request, as package sched counts it. A byte of the request or
-// of its answers counts as 1. Everything else counts as the bytes that take the same time.
+// of its answers counts as 1, and so does a byte that it writes beyond its own. Everything else counts as
+// the bytes that take the same time.
 const (
 	requestWork = 512
 	notifyWork  = 1024 // each notified watcher
@@ -84,19 +85,43 @@ const (
 	stepWork    = 1    // each step of the tree, see tree.TakeSteps
 )
 
-// A request is large if it or its answer exceeds the buffers that are reserved for small ones.
+// A request is large if it or its answer exceeds the buffers that are reserved for small ones, or if it
+// may write much.
 const (
 	largeRequest = 4096
 	largeAnswer  = maxStage
+	largeWrite   = 64 << 10
 )
 
 // large returns the least work of r, and whether r is large.
 func (s *Server) large(r *request) (work int, large bool) {
-	answer := 0
-	if r.kind == kindOperation && !r.conn.gone.Load() {
-		answer = s.answerSize(r)
+	answer, written := 0, 0
+	if r.kind == kindOperation {
+		written = s.worst(r)
+		if !r.conn.gone.Load() {
+			answer = s.answerSize(r)
+		}
 	}
-	return requestWork + len(r.frame) + answer, len(r.frame) > largeRequest || answer > largeAnswer
+	return requestWork + max(len(r.frame), written) + answer,
+		len(r.frame) > largeRequest || answer > largeAnswer || written > largeWrite
+}
+
+// worst returns a bound of the bytes that r will write into the store. An undecoded transaction has none
+// yet; it is large in any case.
+func (s *Server) worst(r *request) (size int) {
+	switch t := s.owner.tree; r.op {
+	case zkproto.OpMulti:
+		for i := range r.multi.Ops {
+			size += t.Worst(&r.multi.Ops[i])
+		}
+	case zkproto.OpCloseSession:
+		if sess := r.conn.owned.session; sess != nil {
+			return t.WorstEnd(sess.id)
+		}
+	default:
+		return t.Worst(&r.write)
+	}
+	return size
 }
 
 // answerSize returns a bound of the length of the data or names that r asks for; 0 if they are

@@ -20,12 +20,11 @@ type owner struct {
 
 	zxid    int64 // the last one given out
 	ceiling int64 // zxids up to here are reserved in the store, see nextTxn
+	ahead   int64 // by how much zxids have been ahead of the clock at most: it once was fast
 
-	batch  *batch
-	ended  int // bytes of the paths of sessions that have ended in this batch
-	spare  []*request
-	ops    []zkproto.MultiOp // reused memory, see decodeMulti
-	record []byte            // reused memory, see seal
+	batch *batch
+	spare []*request
+	ops   []zkproto.MultiOp // reused memory, see decodeMulti
 
 	turns    *sched.Scheduler[*request]
 	work     int           // of the current request, see turns.go
@@ -43,7 +42,8 @@ type owner struct {
 	resetReceived, resetSent               int64 // the values at the last srst
 
 	arrived  time.Duration // when the current request arrived; 0 if its answer is not counted
-	stopping bool
+	draining bool          // no request follows, and the server stops when it has applied those that wait
+	stopping bool          // the batch is the last
 }
 
 // forgetInterval is how often the owner drops addresses that are no different from a new one.
@@ -84,7 +84,7 @@ func (s *Server) own() {
 	defer s.owning.Unlock()
 	for over := false; !over; {
 		idle := s.idle
-		if s.nothingAtHand() && (o.resting || !o.turns.Ready()) {
+		if s.nothingAtHand() && !o.draining && (o.resting || !o.turns.Ready()) {
 			idle = nil // the token has no use now
 		}
 		s.owning.Unlock()
@@ -125,8 +125,9 @@ func (s *Server) handle(r *request) {
 		if r.undecoded {
 			s.decodeMulti(r)
 		}
+		unsaved := s.owner.tree.Unsaved()
 		s.operate(c, r)
-		s.owner.work += stepWork * s.owner.tree.TakeSteps()
+		s.owner.work += stepWork*s.owner.tree.TakeSteps() + max(0, s.owner.tree.Unsaved()-unsaved-len(r.frame))
 		if r.undecoded {
 			s.doneMulti(r)
 		}
@@ -145,10 +146,7 @@ func (s *Server) handle(r *request) {
 	case kindCall:
 		r.call()
 	case kindStop:
-		s.stopPortions()
-		// With the exact ceiling, a planned restart leaves no gap in the zxids.
-		s.owner.batch.changes.PutCeiling(s.owner.zxid)
-		s.owner.stopping = true
+		s.owner.draining = true
 	}
 }
 
@@ -186,7 +184,7 @@ func (s *Server) check(interval time.Duration) {
 		s.forgive(late)
 	}
 	s.expire()
-	if o.tree.Reaping() || o.now.Sub(o.lastReap) >= s.cfg.ContainerCheckInterval {
+	if !s.batchFull() && (o.tree.Reaping() || o.now.Sub(o.lastReap) >= s.cfg.ContainerCheckInterval) {
 		if !o.tree.Reaping() {
 			o.lastReap = o.now
 		}
@@ -199,12 +197,19 @@ func (s *Server) check(interval time.Duration) {
 		o.lastForgot = o.now
 		s.forgetAddresses()
 	}
+	if now := zxidAt(o.now); now > 0 && o.zxid > now+o.ahead { // somebody has set the clock back
+		o.ahead = o.zxid - now
+		o.batch.changes.PutAhead(o.ahead)
+		o.batch.lasting = true
+	}
 	s.publish()
+	if s.trouble.Load() != nil && s.nothingAtHand() {
+		o.batch.changes.PutCeiling(o.ceiling) // the store tries again with a commit
+	}
 	if s.cfg.Linger > 0 && s.lingeredOut() {
 		s.cfg.Logger.Info("zkserver: stopping: no client and no session for the linger time", "linger", s.cfg.Linger)
 		s.stopListening()
-		o.batch.changes.PutCeiling(o.zxid)
-		o.stopping = true
+		o.draining = true
 	}
 }
 

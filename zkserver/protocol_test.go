@@ -276,8 +276,8 @@ func TestShutdownAnswersWhatItHasTaken(t *testing.T) {
 		if r := c.connect(10*time.Second, session); r.SessionID != session.SessionID {
 			t.Errorf("the session did not survive: %+v", r)
 		}
-		if next := c.call(zkproto.OpDelete, &zkproto.DeleteRequest{Path: "/none", Version: -1}).Zxid; next != last+1 {
-			t.Errorf("zxid 0x%x after a planned restart; want 0x%x, without a gap", next, last+1)
+		if next := c.call(zkproto.OpDelete, &zkproto.DeleteRequest{Path: "/none", Version: -1}).Zxid; next <= last {
+			t.Errorf("zxid 0x%x after a planned restart; 0x%x was given before it", next, last)
 		}
 	})
 }

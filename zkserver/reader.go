@@ -22,6 +22,7 @@ func (c *conn) read() {
 	if errors.Is(err, zkproto.ErrFrameTooLarge) {
 		c.server.refused(LimitFrame, "remote", c.nc.RemoteAddr(), "err", err)
 	}
+	c.leaveRoom(c.reserved)
 	c.server.cfg.Logger.Debug("zkserver: connection ends", "remote", c.nc.RemoteAddr(), "err", err)
 	c.mu.Lock()
 	c.readerDone = true
@@ -42,7 +43,7 @@ func (c *conn) readAll() error {
 		return err
 	}
 	for {
-		r, err := c.next(in)
+		r, err := c.next(in, true)
 		if err != nil {
 			return err
 		}
@@ -77,19 +78,45 @@ func (c *conn) together(r *request, in *bufio.Reader) (group []*request, err err
 		if len(group) >= most || writes >= inlineWrites || !frameBuffered(in) {
 			return group, nil
 		}
-		if r, err = c.next(in); err != nil {
+		if r, err = c.next(in, false); err != nil || r == nil { // nil: there is no room for it yet
 			return group, err
 		}
 	}
 }
 
-// next reads and decodes a request.
-func (c *conn) next(in *bufio.Reader) (*request, error) {
-	r := newRequest(in)
+// next reads and decodes a request. If wait is false and there is no room for the request, next returns nil
+// for it, and the request stays in the buffer.
+func (c *conn) next(in *bufio.Reader, wait bool) (*request, error) {
+	limit, n := c.server.limits().FrameBytes, 0
+	if head, err := in.Peek(4); err == nil {
+		n = int(int32(binary.BigEndian.Uint32(head)))
+	}
+	if n > newcomerFrame && n <= limit && !c.mayBeLong() {
+		limit = newcomerFrame
+	}
+	if 0 < n && n <= limit {
+		if !c.reserve(n, wait) {
+			if !wait {
+				return nil, nil
+			}
+			return nil, net.ErrClosed
+		}
+		if n > newcomerFrame {
+			c.limitSlowness(n)
+			defer c.setReadDeadline(time.Time{})
+		}
+	}
+	r := newRequest(n)
 	r.kind, r.conn = kindOperation, c
 	var err error
-	if r.frame, err = zkproto.ReadFrame(in, r.frame, c.server.limits().FrameBytes); err != nil {
+	if r.frame, err = zkproto.ReadFrame(in, r.frame, limit); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) && !c.readingStopped() {
+			c.server.refused(LimitBuffers, "remote", c.nc.RemoteAddr(), "bytes", n)
+		}
 		return nil, err
+	}
+	if n > 0 {
+		r.room = n + requestBytes
 	}
 	return r, r.decode()
 }
@@ -140,12 +167,15 @@ func (c *conn) push(r *request) bool { return c.admit(r) && c.offer(r) }
 // pushGroup serves small requests at once if it can, see serveInline. Otherwise it gives them to the
 // owner. The connection has no other requests. last says that the client has sent nothing after them.
 func (c *conn) pushGroup(group []*request, last bool) bool {
+	room := 0
 	for _, r := range group {
 		if !c.admit(r) {
 			return false
 		}
+		room += r.room
 	}
-	if last && c.server.serveInline(c, group) {
+	if last && c.server.serveInline(c, group) { // the owner recycles the requests
+		c.reserved -= room
 		return true
 	}
 	for i, r := range group {
@@ -159,7 +189,7 @@ func (c *conn) pushGroup(group []*request, last bool) bool {
 
 // admit waits until the connection has a slot for r.
 func (c *conn) admit(r *request) bool {
-	if !c.waitForRoom(len(r.frame)) || !c.servePenalty() {
+	if !c.servePenalty() {
 		return false
 	}
 	r.at = 1 + time.Since(c.server.opened) // never 0
@@ -185,49 +215,20 @@ func (c *conn) admit(r *request) bool {
 // offer gives r to the owner as soon as there is room in the queue. It returns false if the
 // connection ends first; then nobody answers r.
 func (c *conn) offer(r *request) bool {
+	size := r.room // the owner recycles r
 	for {
 		room := c.server.queue.offer(r)
 		if room == nil {
+			c.reserved -= size
 			return true
 		}
-		select {
-		case <-room:
+		if c.await(room) {
 			continue
-		case <-c.stop:
-		case <-c.quit:
 		}
-		if r.kind != kindWord {
+		if r.kind == kindOperation || r.kind == kindConnect {
 			c.server.counters.outstanding.Add(-1)
 		}
 		return false
-	}
-}
-
-// waitingBytes is how many bytes of one connection's requests may wait for the owner.
-const waitingBytes = 1 << 20
-
-// waitForRoom waits until size more bytes of c's requests may wait for the owner. It returns false
-// if the connection ends first. The reader calls it before it passes on a request.
-func (c *conn) waitForRoom(size int) bool {
-	for c.waiting.Load() > 0 && c.waiting.Load()+int64(size) > waitingBytes {
-		select {
-		case <-c.room:
-		case <-c.stop:
-			return false
-		case <-c.quit:
-			return false
-		}
-	}
-	c.waiting.Add(int64(size))
-	return true
-}
-
-// leaveRoom frees the room of a request. The owner calls it when it has applied the request.
-func (c *conn) leaveRoom(size int) {
-	c.waiting.Add(-int64(size))
-	select {
-	case c.room <- struct{}{}:
-	default:
 	}
 }
 

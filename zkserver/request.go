@@ -1,8 +1,6 @@
 package zkserver
 
 import (
-	"bufio"
-	"encoding/binary"
 	"slices"
 	"sync"
 	"time"
@@ -29,6 +27,7 @@ type request struct {
 	kind  requestKind
 	conn  *conn
 	frame []byte
+	room  int           // bytes that it takes of the buffers, see reserve
 	at    time.Duration // when it had been read: 1 + the time since Server.opened
 
 	xid int32
@@ -64,15 +63,11 @@ var (
 	framePool   sync.Pool
 )
 
-// newRequest returns a request with room for the next frame of in.
-func newRequest(in *bufio.Reader) *request {
+// newRequest returns a request, with room for a frame of n bytes if there is one in the pool.
+func newRequest(n int) *request {
 	r := requestPool.Get().(*request)
-	head, err := in.Peek(4)
-	if err != nil {
-		return r // ReadFrame will return the same error
-	}
-	if n := binary.BigEndian.Uint32(head); n > largeRequest {
-		if frame, _ := framePool.Get().(*[]byte); frame != nil && uint32(cap(*frame)) >= n {
+	if n > largeRequest {
+		if frame, _ := framePool.Get().(*[]byte); frame != nil && cap(*frame) >= n {
 			r.frame = *frame
 		}
 	}
@@ -178,7 +173,8 @@ func (r *request) portions() []*request {
 		return []*request{r}
 	}
 	cut()
-	rs[len(rs)-1].more = false
+	last := rs[len(rs)-1]
+	last.more, last.room = false, r.room
 	return rs
 }
 

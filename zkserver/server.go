@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"container/list"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -42,6 +43,8 @@ type Server struct {
 
 	restUntil time.Time // see restAfter; guarded by the token of idle
 
+	trouble atomic.Pointer[error] // of the store, see noteTrouble
+
 	teller *teller
 
 	moved           atomic.Int64 // see MoveClock, in milliseconds
@@ -59,6 +62,7 @@ type Server struct {
 
 	counters  counters
 	footprint footprint
+	buffers   buffers
 
 	mu        sync.Mutex
 	stopping  bool                       // no new listeners and connections
@@ -66,9 +70,11 @@ type Server struct {
 	err       error                      // why the server stopped by itself
 	listeners map[*net.Listener]struct{} // a listener itself may not be comparable
 	conns     map[*conn]struct{}
-	filed     int64 // connections that take an open file
-	fileRoom  int64 // the most of them, see limitByFiles
-	mostFiles int64 // the most files that the process may have open
+	counted   int64     // the connections that count, see count
+	filed     int64     // those that take an open file
+	fileRoom  int64     // the most of them, see limitByFiles
+	mostFiles int64     // the most files that the process may have open
+	newcomers list.List // of *conn: those of filed that wait for their login, the oldest first
 	addresses map[netip.Addr]*address
 	lastConn  int64
 	idleSince time.Time // when conns became empty
@@ -132,7 +138,8 @@ func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 	s.idle <- struct{}{}
 	secret := make([]byte, 32)
 	rand.Read(secret)
-	if err := s.load(store.Meta{Secret: secret, Ceiling: firstZxid(time.Now())}); err != nil {
+	now := time.Now()
+	if err := s.load(store.Meta{Secret: secret, Ceiling: zxidAt(now)}, now); err != nil {
 		return nil, err
 	}
 	if j, ok := st.(*store.Journal); ok && !j.SyncsLater() {
@@ -144,12 +151,16 @@ func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 	return s, nil
 }
 
-// firstZxid returns the first zxid of a new store. It is above every zxid that an earlier store in
-// its place has probably given out: a client that has seen a higher zxid than ours is refused for
-// good.
-func firstZxid(now time.Time) int64 {
-	epoch := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
-	return max(int64(now.Sub(epoch)/time.Second), 0) << 32
+// zxidAt returns the zxid that belongs to a time: 2^32 for each second since 2020. A server begins at the zxid of
+// the time, and gives out far fewer in a second. So at any time, it is above every zxid that any server has given out
+// before, on this store, on a copy of it, or on another one in its place; clocks permitting, see owner.ahead.
+// zxidAt returns 0 for a time that no clock of our days says.
+func zxidAt(t time.Time) int64 {
+	since := t.Sub(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
+	if since < 0 || since > 60*365*24*time.Hour {
+		return 0
+	}
+	return int64(since/time.Second)<<32 + int64(since%time.Second)<<32/int64(time.Second)
 }
 
 // Serve serves clients that connect to l until the server stops, and then closes l. It
@@ -231,10 +242,8 @@ func (s *Server) accept(nc net.Conn) {
 	c := newConn(s, tree.Watcher(s.lastConn), nc)
 	c.address = addr
 	s.conns[c] = struct{}{}
-	if isFile(nc) {
-		s.filed++
-	}
-	s.counters.connections.Store(int64(len(s.conns)))
+	s.count(c)
+	s.counters.connections.Store(s.counted)
 	s.readers.Add(1)
 	s.writers.Add(1)
 	go c.read()

@@ -7,6 +7,8 @@ import (
 	"crypto/subtle"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"holdfast/zkproto"
@@ -25,9 +27,8 @@ type session struct {
 	ending  bool      // some of its nodes are removed, see endSession
 }
 
-// load fills the owner's state from the store.
-func (s *Server) load(init store.Meta) error {
-	now := time.Now()
+// load fills the owner's state from the store. init.Ceiling is the zxid of the time.
+func (s *Server) load(init store.Meta, now time.Time) error {
 	o := &s.owner
 	*o = owner{
 		tree: tree.New(), sessions: make(map[int64]*session), watchers: make(map[tree.Watcher]*conn),
@@ -36,7 +37,7 @@ func (s *Server) load(init store.Meta) error {
 	o.tree.Bound(s.bounds())
 	ending := make(map[int64]*session)
 	meta, err := s.store.Load(init, store.Visitor{
-		Node: o.tree.LoadNode,
+		Node: loadNode(o.tree),
 		Session: func(id int64, record []byte) error {
 			sess, err := decodeSession(id, record)
 			if err != nil {
@@ -46,6 +47,7 @@ func (s *Server) load(init store.Meta) error {
 				o.others++
 			}
 			if sess.ending {
+				s.cfg.Logger.Info("zkserver: session ended: its end had begun before the restart", "session", hexID(id))
 				ending[id] = sess
 				return nil
 			}
@@ -60,34 +62,63 @@ func (s *Server) load(init store.Meta) error {
 	if err := o.tree.Loaded(); err != nil {
 		return err
 	}
-	s.secret, o.zxid, o.ceiling = meta.Secret, meta.Ceiling, meta.Ceiling
-	begun := make(map[int64]bool)
-	if meta.Restarted {
-		for _, sess := range o.sessions {
-			switch {
-			case !sess.local:
-			case o.ended > maxEnded:
-				sess.touched = now.Add(-sess.timeout) // it ends at the next check
-			default: // its process has ended with the machine
-				s.cfg.Logger.Info("zkserver: session ended: the machine has restarted", "session", hexID(sess.id))
-				s.endSession(sess, func() {})
-				begun[sess.id] = true
-			}
-		}
+	s.secret, o.zxid, o.ceiling, o.ahead = meta.Secret, meta.Ceiling, meta.Ceiling, meta.Ahead
+	copied := !meta.Copied.IsZero()
+	if copied && (init.Ceiling == 0 || now.Before(meta.Copied)) {
+		return fmt.Errorf("the clock says %s, but this copy of a store was made at %s; set the clock, because fencing tokens depend on it",
+			now.UTC().Format(time.RFC3339), meta.Copied.UTC().Format(time.RFC3339))
 	}
-	for id, sess := range ending {
-		s.cfg.Logger.Info("zkserver: session ended: its end had begun before the restart", "session", hexID(id))
-		s.endSession(sess, func() {})
+	if init.Ceiling > 0 && o.zxid > init.Ceiling+o.ahead {
+		o.ahead = o.zxid - init.Ceiling
+		o.batch.changes.PutAhead(o.ahead)
+	}
+	if z := init.Ceiling + o.ahead; z > o.zxid {
+		o.zxid = z
+		s.reserveZxids()
+	}
+	for id, sess := range o.sessions {
+		why := "the machine has restarted" // and its process has ended
+		switch {
+		case copied:
+			why = "the store is a copy"
+		case !meta.Restarted || !sess.local:
+			continue
+		}
+		s.cfg.Logger.Info("zkserver: session ended: "+why, "session", hexID(id))
+		ending[id] = sess
+		delete(o.sessions, id)
 	}
 	for _, id := range o.tree.Owners() {
-		if o.sessions[id] == nil && ending[id] == nil && !begun[id] {
+		if o.sessions[id] == nil && ending[id] == nil {
 			// This cannot happen, since one batch removes a session and its last nodes. If it does,
 			// no lock may depend on these nodes.
 			s.cfg.Logger.Error("zkserver: removed ephemeral nodes that have no session", "session", hexID(id))
-			o.tree.CloseSession(s.nextTxn(id))
+			ending[id] = &session{id: id}
+			o.others++
 		}
 	}
+	if err := s.endLoaded(slices.Collect(maps.Values(ending))); err != nil {
+		return err
+	}
+	for _, sess := range ending {
+		if !sess.local {
+			o.others--
+		}
+	}
+	if copied {
+		s.cfg.Logger.Info("zkserver: the store is a copy: its sessions have ended, and fencing tokens go on above those of the store that it was copied from",
+			"copied", meta.Copied.UTC().Format(time.RFC3339), "zxid", o.zxid)
+		if err := s.commitLoaded(); err != nil {
+			return err
+		}
+		return s.store.Restored()
+	}
 	return nil
+}
+
+// loadNode returns a function for a store.Visitor that loads records into t.
+func loadNode(t *tree.Tree) func(path string, part byte, record []byte) error {
+	return func(path string, part byte, record []byte) error { return t.LoadNode(path, tree.Part(part), record) }
 }
 
 // decodeSession decodes a record that encode made.
@@ -175,7 +206,7 @@ func (s *Server) connect(c *conn, m *zkproto.ConnectRequest) {
 	sess.touched = o.now
 	sess.conn = c
 	c.owned.session, c.owned.attached = sess, o.now
-	c.owned.admitted = s.users.Admits(c.owned.identities)
+	s.setAdmitted(c, s.users.Admits(c.owned.identities))
 	o.watchers[c.id] = c
 	o.tree.Identify(c.id, c.owned.identities)
 	s.answerConnect(c, &zkproto.ConnectResponse{

@@ -15,7 +15,7 @@ func (s *Server) SetLimits(ctx context.Context, l Limits) error {
 		s.limited.Store(&l)
 		s.owner.tree.Bound(s.bounds())
 		s.mu.Lock()
-		s.tellFileRoom()
+		s.tellRoom()
 		s.mu.Unlock()
 		close(done)
 	})

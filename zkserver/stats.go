@@ -10,6 +10,7 @@ type Stats struct {
 
 	Connections         int   // open now, including those without a session yet
 	ConnectionsAccepted int64 // without those that were refused at once
+	ConnectionsMost     int   // the limit in force: of the Config, of the open files and of the memory
 
 	// Refused says how often clients met each limit; all limits are in it. The log names one
 	// of the clients, at most once in ten seconds and limit.
@@ -42,6 +43,9 @@ type Stats struct {
 	// store in memory. The files may have more room reserved.
 	JournalBytes, SnapshotBytes int64
 
+	// SnapshotFailures says how often the store could not make a snapshot or its next journal. It tries again.
+	SnapshotFailures int64
+
 	// Commit is how long the store took to make batches of writes durable. Its Count is
 	// the number of commits.
 	Commit Histogram
@@ -60,6 +64,7 @@ func (s *Server) Stats() Stats {
 		LastZxid: n.zxid.Load(),
 
 		Connections:     int(n.connections.Load()),
+		ConnectionsMost: int(n.mostConnections.Load()),
 		Refused:         make(map[Limit]int64, len(allLimits)),
 		Sessions:        int(n.sessions.Load()),
 		SessionsCreated: n.created.Load(),
@@ -83,6 +88,8 @@ func (s *Server) Stats() Stats {
 
 		JournalBytes:  n.journal.Load(),
 		SnapshotBytes: n.snapshot.Load(),
+
+		SnapshotFailures: n.snapshotFailures.Load(),
 
 		Commit:  n.commit.read(),
 		Latency: n.latency.read(),

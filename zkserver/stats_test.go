@@ -33,7 +33,7 @@ func TestStatsCount(t *testing.T) {
 		synctest.Wait()
 		st := s.Stats()
 		want := Stats{
-			Uptime: time.Second, LastZxid: base.LastZxid + 5, Connections: 3, ConnectionsAccepted: 3, Refused: st.Refused,
+			Uptime: time.Second, LastZxid: base.LastZxid + 5, Connections: 3, ConnectionsAccepted: 3, ConnectionsMost: base.ConnectionsMost, Refused: st.Refused,
 			Sessions: 2, SessionsCreated: 2, Znodes: 7, Ephemerals: 2, Watches: 2,
 			DataBytes:        base.DataBytes + int64(len("/a"+"x"+"/a/e"+"x"+"/a/gone"+"x")),
 			RequestsReceived: 8, RequestsAnswered: 8, RequestsCommitted: 5,

@@ -33,10 +33,6 @@ func (s *Server) applyQueued() {
 func (s *Server) arrive(r *request) {
 	o, c := &s.owner, r.conn
 	switch {
-	case r.kind == kindStop:
-		o.turns.Drain(s.apply) // they were read before the stop
-		s.handle(r)
-		return
 	case c == nil:
 		s.handle(r)
 		return
@@ -47,7 +43,7 @@ func (s *Server) arrive(r *request) {
 	}
 	work, large := s.large(r)
 	ping := r.op == zkproto.OpPing
-	if o.turns.Admit(&c.owned.flow, r, work, large) {
+	if o.turns.Admit(&c.owned.flow, r, work, large || s.batchFull()) {
 		s.apply(r)
 		if !ping {
 			o.turns.Heard(&c.owned.flow)
@@ -60,25 +56,41 @@ func (s *Server) arrive(r *request) {
 // applyWaiting applies waiting requests until the batch is full.
 func (s *Server) applyWaiting() {
 	o := &s.owner
-	for r, ok := o.turns.Next(); ok; r, ok = o.turns.Next() {
+	for !s.batchFull() {
+		r, ok := o.turns.Next()
+		if !ok {
+			return
+		}
 		s.apply(r)
 		o.batch.backlog += o.work
 	}
 }
 
+// drain applies the waiting requests, which were read before the stop. When none is left, the batch is the
+// last.
+func (s *Server) drain() {
+	s.owner.now = time.Now()
+	if s.owner.turns.Drain(func(r *request) (more bool) { s.apply(r); return !s.batchFull() }) {
+		s.stopPortions()
+		s.owner.stopping = true
+	}
+}
+
 // apply applies a request of a connection and charges the work to that connection.
 func (s *Server) apply(r *request) {
-	o, c, size := &s.owner, r.conn, len(r.frame)
-	o.work = requestWork + size
+	o, c, room := &s.owner, r.conn, r.room
+	o.work = requestWork + len(r.frame)
 	s.handle(r) // it recycles r
 	o.turns.Charge(&c.owned.flow, o.work)
-	c.leaveRoom(size)
+	c.leaveRoom(room)
 }
 
 // turn applies waiting requests and hands over the batch. The caller holds the token of s.idle.
 func (s *Server) turn() {
 	o, began := &s.owner, time.Now()
-	if o.turns.Ready() && !s.rest() {
+	if o.draining {
+		s.drain()
+	} else if o.turns.Ready() && !s.rest() {
 		o.now = began
 		s.applyWaiting()
 		s.publish()

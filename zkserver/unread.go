@@ -60,8 +60,8 @@ func (s *Server) weigh(c *conn) {
 // clients together, a client with more than its share has too much: clients that read have next to
 // nothing waiting. The total does not include the extra bytes yet.
 func (s *Server) tooMuch(bytes, extra int) bool {
-	n := &s.counters
-	return bytes > s.limits().UnreadBytes ||
-		n.bytesWaiting.Load()+int64(extra) > int64(s.limits().UnreadBytesTotal) &&
-			int64(bytes) > int64(s.limits().UnreadBytesTotal)/max(n.connections.Load(), 1)
+	n, l := &s.counters, s.limits()
+	total := int64(l.BufferBytes / 4)
+	return bytes > l.UnreadBytes ||
+		n.bytesWaiting.Load()+int64(extra) > total && int64(bytes) > total/max(n.connections.Load(), 1)
 }

@@ -6,8 +6,8 @@ func ofTheHost() []mutant {
 	return []mutant{
 		{
 			number: 191, bug: "connections take the store's files", where: "ours, until 3a97b7e",
-			edits: []edit{{"zkserver/files.go", "max(most-reservedFiles(most)-", "max(most-"}},
-			pkg:   "zkserver", tests: []string{"TestSilentConnectionsLeaveTheStoreItsFiles"},
+			edits: []edit{{"zkserver/files.go", ")*7/8, 1)", "), 1)"}},
+			pkg:   "zkserver", tests: []string{"TestConnectionsAreForTheFilesThereAre"},
 		},
 		{
 			number: 192, bug: "a lack of memory at accept ends the server", where: "ours, until 3a97b7e",

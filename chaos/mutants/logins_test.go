@@ -51,7 +51,7 @@ func ofLogins() []mutant {
 		},
 		{
 			number: 234, bug: "a new requirement does not apply to connected clients", where: "–",
-			edits: []edit{{"zkserver/auth.go", "c.owned.admitted = users.Admits", "_ = users.Admits"}},
+			edits: []edit{{"zkserver/auth.go", "s.setAdmitted(c, users.Admits(c.owned.identities))", "_ = users.Admits(c.owned.identities)"}},
 			pkg:   "zkserver", tests: []string{"TestSetUsersDemandsWhatIsNew"},
 		},
 		{

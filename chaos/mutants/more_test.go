@@ -213,13 +213,13 @@ func ofTheServer() []mutant {
 		},
 		{
 			number: 55, bug: "sequence numbers are the number of children, so they come back", where: "–",
-			edits: []edit{{"zkserver/internal/tree/write.go", `fmt.Sprintf("%010d", parent.creations)`, `fmt.Sprintf("%010d", parent.count())`}},
+			edits: []edit{{"zkserver/internal/tree/write.go", "sequenceDigits, parent.creations)", "sequenceDigits, parent.count())"}},
 			pkg:   "zkserver/internal/tree", tests: []string{"TestSequenceCountsCreationsAndWraps"},
 		},
 		{
 			number: 56, bug: "zxids of writes that failed come back after a crash", where: "–",
-			edits: []edit{{"zkserver/commit.go", "\t\to.batch.changes.PutCeiling(o.ceiling)\n", ""}},
-			pkg:   "zkserver", tests: []string{"TestCrashLosesNothingAcknowledged"},
+			edits: []edit{{"zkserver/commit.go", "\to.batch.changes.PutCeiling(o.ceiling)\n", ""}},
+			pkg:   "zkserver", tests: []string{"TestZxidsGoOnAfterAPlannedStop"},
 		},
 		{
 			number: 57, bug: "a session expires before its timeout", where: "–",

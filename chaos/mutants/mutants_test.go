@@ -104,6 +104,7 @@ func mutants() []mutant {
 		ofMendedServe(),
 		ofProcesses(),
 		ofMendedClient(),
+		ofBoundedStore(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

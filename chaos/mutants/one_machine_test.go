@@ -11,7 +11,7 @@ func ofOneMachine() []mutant {
 		},
 		{
 			number: 216, bug: "on one machine a power failure takes the reservation of zxids, and tokens come back", where: "–",
-			edits: []edit{{"zkserver/commit.go", "\t\to.batch.lasting = true", "\t\to.batch.lasting = false"}},
+			edits: []edit{{"zkserver/commit.go", "\to.batch.lasting = true", "\to.batch.lasting = false"}},
 			pkg:   pkg, tests: []string{"TestOneMachineKeepsWhatLasts"},
 		},
 		{
@@ -21,17 +21,17 @@ func ofOneMachine() []mutant {
 		},
 		{
 			number: 218, bug: "a restart of the machine ends the sessions of clients of other machines", where: "–",
-			edits: []edit{{"zkserver/session.go", "\t\t\tcase !sess.local:", "\t\t\tcase !sess.local && !s.cfg.OneMachine:"}},
+			edits: []edit{{"zkserver/session.go", "case !meta.Restarted || !sess.local:", "case !meta.Restarted || !sess.local && !s.cfg.OneMachine:"}},
 			pkg:   pkg, tests: []string{"TestOneMachineLeavesTheSessionsOfOthers"},
 		},
 		{
 			number: 219, bug: "sessions of processes that a restart of the machine has ended live on", where: "–",
-			edits: []edit{{"zkserver/session.go", "\tif meta.Restarted {", "\tif false {"}},
+			edits: []edit{{"zkserver/session.go", "case !meta.Restarted || !sess.local:", "case true || !meta.Restarted || !sess.local:"}},
 			pkg:   pkg, tests: []string{"TestOneMachineKeepsWhatLasts", "TestOneMachineLeavesTheSessionsOfOthers"},
 		},
 		{
 			number: 221, bug: "a power failure brings the session of another machine back, which had ended", where: "ours, before it was released",
-			edits: []edit{{"zkserver/ending.go", "\t\to.batch.lasting = true", "\t\to.batch.lasting = false"}},
+			edits: []edit{{"zkserver/ending.go", "\t\to.batch.lasting = true\n\t}\n\tif more {", "\t\to.batch.lasting = false\n\t}\n\tif more {"}},
 			pkg:   pkg, tests: []string{"TestOneMachineKeepsTheEndOfASessionOfOthers"},
 		},
 		{
@@ -60,19 +60,19 @@ func ofOneMachine() []mutant {
 		{
 			number: 249, bug: "zxids come back after a planned stop", where: "ours, before it was released",
 
-			edits: []edit{{"zkserver/commit.go", "\tif s.owner.stopping { // the clock", "\tif false { // the clock"}},
+			edits: []edit{{"zkserver/session.go", "meta.Secret, meta.Ceiling, meta.Ceiling", "meta.Secret, meta.Ceiling-1<<16, meta.Ceiling"}},
 			pkg:   pkg, tests: []string{"TestZxidsGoOnAfterAPlannedStop"},
 		},
 		{
 			number: 250, bug: "all sessions that expire together end in one batch", where: "–",
 
-			edits: []edit{{"zkserver/ending.go", "\t\tif s.owner.ended > maxEnded {", "\t\tif false {"}},
+			edits: []edit{{"zkserver/ending.go", "\t\tif s.batchFull() {\n\t\t\treturn // the others", "\t\tif false {\n\t\t\treturn // the others"}},
 			pkg:   pkg, tests: []string{"TestSessionsThatExpireTogetherEndInPortions"},
 		},
 		{
 			number: 251, bug: "all sessions that a restart ends end in one batch", where: "–",
 
-			edits: []edit{{"zkserver/session.go", "\t\t\tcase o.ended > maxEnded:", "\t\t\tcase false:"}},
+			edits: []edit{{"zkserver/ending.go", "\t\t\tif !s.batchFull() {\n\t\t\t\tcontinue", "\t\t\tif true {\n\t\t\t\tcontinue"}},
 			pkg:   pkg, tests: []string{"TestSessionsThatARestartEndsEndInPortions"},
 		},
 	}

@@ -87,7 +87,7 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 286, bug: "a session that was ending comes back with the next start", where: "–",
-			edits: []edit{{"zkserver/session.go", "\t\t\tif sess.ending {\n\t\t\t\tending[id]", "\t\t\tif false {\n\t\t\t\tending[id]"}}, pkg: pkg, tests: []string{"TestAnEndingSessionDoesNotComeBack"},
+			edits: []edit{{"zkserver/session.go", "\t\t\tif sess.ending {\n", "\t\t\tif false {\n"}}, pkg: pkg, tests: []string{"TestAnEndingSessionDoesNotComeBack"},
 		},
 		{
 			number: 287, bug: "closeSession is answered before all nodes are gone", where: "–",
@@ -99,8 +99,9 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 292, bug: "a large request and a small one wait for each other", where: "ours, before it was released",
-			edits: []edit{{"zkserver/reader.go", "r.undecoded || len(r.frame) > largeRequest || !c.mayServeInline()", "r.undecoded || !c.mayServeInline()"}},
-			pkg:   pkg, tests: []string{"TestALargeRequestAndASmallOneTogether"},
+			edits: []edit{{"zkserver/reader.go", "r.undecoded || len(r.frame) > largeRequest || !c.mayServeInline()", "r.undecoded || !c.mayServeInline()"},
+				{"zkserver/reader.go", "r, err = c.next(in, false)", "r, err = c.next(in, true)"}},
+			pkg: pkg, tests: []string{"TestALargeRequestAndASmallOneTogether"},
 		},
 		{
 			number: 293, bug: "the end of a connection overtakes the answer to closeSession", where: "ours, before it was released",
@@ -109,7 +110,7 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 294, bug: "sessions that end during one commit fill the next batch without a bound", where: "ours, before it was released",
-			edits: []edit{{"zkserver/ending.go", "\tif o.ended > maxEnded {\n\t\to.batch.released", "\tif false {\n\t\to.batch.released"}},
+			edits: []edit{{"zkserver/ending.go", "\to.batch.released = append(o.batch.released, func() {\n\t\ts.queue.push(", "\tfunc(f func()) { f() }(func() {\n\t\ts.queue.push("}},
 			pkg:   pkg, tests: []string{"TestEndingSessionsLeaveABatchItsSize"},
 		},
 		{
@@ -119,7 +120,7 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 296, bug: "a session that a restart ends in portions counts as damage", where: "ours, before it was released",
-			edits: []edit{{"zkserver/session.go", "ending[id] == nil && !begun[id] {", "ending[id] == nil {"}},
+			edits: []edit{{"zkserver/session.go", "if o.sessions[id] == nil && ending[id] == nil {", "if o.sessions[id] == nil {"}},
 			pkg:   pkg, tests: []string{"TestASessionThatARestartEndsInPortionsIsNoDamage"},
 		},
 	}

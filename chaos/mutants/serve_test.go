@@ -20,18 +20,18 @@ func ofServe() []mutant {
 		},
 		{
 			number: 255, bug: "connections over memory need a file", where: "–",
-			edits: []edit{{"zkserver/admission.go", "isFile(nc) && s.filed", "s.filed"}},
+			edits: []edit{{"zkserver/admission.go", "file && (s.filed >= s.mostConnections()", "(s.filed >= s.mostConnections()"}},
 			pkg:   "zkserver", tests: []string{"TestConnectionsOverMemoryTakeNoFiles"},
 		},
 		{
 			number: 256, bug: "files of closed connections stay counted", where: "–",
-			edits: []edit{{"zkserver/admission.go", "\tif isFile(c.nc) {\n\t\ts.filed--\n\t}", ""}},
+			edits: []edit{{"zkserver/admission.go", "\tif s.counted--; isFile(c.nc) {\n\t\ts.filed--\n\t}", "\ts.counted--"}},
 			pkg:   "zkserver", tests: []string{"TestConnectionsOverMemoryTakeNoFiles"},
 		},
 		{
-			number: 257, bug: "a program with few files left gets one connection", where: "–",
-			edits: []edit{{"zkserver/files.go", "min(16, most/4), 1)", "1)"}},
-			pkg:   "zkserver", tests: []string{"TestConnectionsAreForTheFilesThereAre"},
+			number: 257, bug: "the files of other listeners are counted twice", where: "ours, before it was released",
+			edits: []edit{{"zkserver/files.go", "max(s.fileRoom-int64(n), 1)", "max(s.fileRoom, 1)"}},
+			pkg:   "zkserver", tests: []string{"TestFilesAreSetAsideForOtherListeners"},
 		},
 		{
 			number: 258, bug: "each word opens files", where: "–",

@@ -16,7 +16,8 @@ func newCheck() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check DIR",
 		Short: "Check the store in a directory",
-		Long: `check reads the whole store in DIR and changes nothing. No server may have the store open.
+		Long: `check reads the whole store in DIR and changes nothing. No server may have the store open. In a copy that
+holdfast backup has made, it finds every damage, also at the end.
 
 Exit codes:
   0   the store is intact
@@ -41,6 +42,8 @@ func summarize(w io.Writer, what string, s zkserver.Summary, err error) error {
 		return &fault{exitUnavailable, err, "stop the server first, or run holdfast backup, which copies the store and checks the copy"}
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOTDIR):
 		return misconfigured("give the directory of a store, such as the --data-dir of a server", "%w", err)
+	case errors.Is(err, zkserver.ErrInside):
+		return misconfigured("give a directory outside of the store", "%w", err)
 	case errors.Is(err, zkserver.ErrFormat), errors.Is(err, fs.ErrExist):
 		return misconfigured("", "%w", err)
 	case err != nil:

@@ -64,7 +64,7 @@ func (f *httpFlag) open(election string) (*page, error) {
 	}
 	p.address = l.Addr().String()
 	p.server = localServer(handler)
-	p.serving.Go(func() { _ = p.server.Serve(daemon.AdminListener(l)) })
+	p.serving.Go(func() { _ = p.server.Serve(daemon.BoundedListener(l, daemon.AdminConnections)) })
 	return p, nil
 }
 

@@ -57,7 +57,7 @@ func (f *metricsFlag) open(cmd *cobra.Command, label func(path string) string) (
 	}
 	m := newMetrics(label)
 	m.address, m.server = l.Addr().String(), localServer(m.handler())
-	m.serving.Go(func() { _ = m.server.Serve(daemon.AdminListener(l)) })
+	m.serving.Go(func() { _ = m.server.Serve(daemon.BoundedListener(l, daemon.AdminConnections)) })
 	return m, nil
 }
 

@@ -142,6 +142,9 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			return err
 		}
 	}
+	if limit, by := daemon.LimitMemory(); limit > 0 {
+		log.Info("serve: the memory is limited", "bytes", limit, "by", by)
+	}
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, slices.Concat(supervise.StopSignals, supervise.ReloadSignals)...)
@@ -187,12 +190,12 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		admin := daemon.NewAdmin(host.Server(), page, f.insecure, log)
 		defer admin.Close()
 		helpers.Go(func() {
-			if err := admin.Serve(daemon.AdminListener(l)); !errors.Is(err, http.ErrServerClosed) {
+			if err := admin.Serve(daemon.SharedListener(l, host.Server(), daemon.AdminConnections)); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 			}
 		})
 	}
-	page, err := f.ui.open(f.from, keys, log, func(url string) { _, _ = fmt.Fprintln(stdout, "listening ui", url) })
+	page, err := f.ui.open(f.from, host.Server(), keys, log, func(url string) { _, _ = fmt.Fprintln(stdout, "listening ui", url) })
 	if err != nil {
 		return err
 	}
@@ -230,6 +233,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			}()
 		}
 	}
+	log.Info("serve: connections that the limits, the open files and the memory allow", "connections", host.Server().Stats().ConnectionsMost)
 	for _, line := range append(lines, hostReady) {
 		if _, err := fmt.Fprintln(stdout, line); err != nil && !f.detached {
 			return fmt.Errorf("serve: stdout: %w", err) // a detached host outlives the process that started it

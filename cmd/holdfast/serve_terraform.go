@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/daemon"
 	"holdfast/internal/deed"
 	"holdfast/terraform"
 	"holdfast/zk"
@@ -151,6 +152,9 @@ func (t *serveTerraformFlags) credentials(from origins) (c terraform.Credentials
 	return c, nil
 }
 
+// terraformConnections is how many connections each address of the backend has open at most.
+const terraformConnections = 256
+
 // A terraformServer serves the backend until it is closed.
 type terraformServer struct {
 	client  *zk.Client
@@ -191,6 +195,7 @@ func (t *serveTerraformFlags) open(ctx context.Context, f *serveFlags, host *zkl
 		if err != nil {
 			return nil, fmt.Errorf("serve: --terraform: %w", err)
 		}
+		l = daemon.SharedListener(l, host.Server(), terraformConnections)
 		protocol := "http"
 		if i >= len(t.listen) {
 			protocol = "https"

@@ -28,7 +28,12 @@ import (
 // startServe starts serve and waits until it is ready. It returns the lines printed before.
 func startServe(t *testing.T, args ...string) (*exec.Cmd, []string) {
 	t.Helper()
-	cmd := exec.Command("holdfast", append([]string{"serve"}, args...)...)
+	return startServeBy(t, exec.Command("holdfast", append([]string{"serve"}, args...)...))
+}
+
+// startServeBy is startServe for a command that runs serve.
+func startServeBy(t *testing.T, cmd *exec.Cmd) (*exec.Cmd, []string) {
+	t.Helper()
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -46,7 +51,7 @@ func startServe(t *testing.T, args ...string) (*exec.Cmd, []string) {
 		}
 		lines = append(lines, scanner.Text())
 	}
-	t.Fatalf("serve %q is not ready", args)
+	t.Fatalf("%q is not ready", cmd.Args)
 	return nil, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/daemon"
 	"holdfast/ui"
 	"holdfast/zk"
+	"holdfast/zkserver"
 )
 
 // serveUIFlags are the flags for the page in the server's process.
@@ -74,7 +75,7 @@ type uiServer struct {
 
 // open listens at the address of the page. It returns nil if there is none. next is called with each further URL for one
 // browser.
-func (u *serveUIFlags) open(from origins, keys *keyring, log *slog.Logger, next func(url string)) (*uiServer, error) {
+func (u *serveUIFlags) open(from origins, server *zkserver.Server, keys *keyring, log *slog.Logger, next func(url string)) (*uiServer, error) {
 	if u.listen == "" {
 		return nil, nil
 	}
@@ -86,7 +87,7 @@ func (u *serveUIFlags) open(from origins, keys *keyring, log *slog.Logger, next 
 		return nil, fmt.Errorf("%s: %w", from.name("ui"), err)
 	}
 	s := &uiServer{flags: &u.uiFlags, log: log}
-	s.access, s.listener, err = u.access(daemon.BoundedListener(l, uiConnections), keys, func(url string) {
+	s.access, s.listener, err = u.access(daemon.SharedListener(l, server, uiConnections), keys, func(url string) {
 		if s.first == "" {
 			s.first = url
 			return

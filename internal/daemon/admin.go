@@ -25,7 +25,7 @@ func NewAdmin(server *zkserver.Server, page *Metrics, insecure bool, log *slog.L
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", page)
 	mux.HandleFunc("GET /healthz", answers(alivePatience, server.Alive))
-	mux.HandleFunc("GET /readyz", answers(readyPatience, server.Flush))
+	mux.HandleFunc("GET /readyz", answers(readyPatience, server.Ready))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

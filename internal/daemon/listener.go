@@ -8,12 +8,14 @@ import (
 	"holdfast/zkserver"
 )
 
-// adminConnections is how many connections --admin has open at most. It is half of the open files
-// that zkserver reserves.
-const adminConnections = 32
+// AdminConnections is how many connections --admin has open at most.
+const AdminConnections = 32
 
-// AdminListener limits the open connections of l, for the HTTP server of NewAdmin.
-func AdminListener(l net.Listener) net.Listener { return newBoundedListener(l, adminConnections) }
+// SharedListener limits the open connections of l to most. The open files for them are taken from those that server has
+// for its own connections, so it may be fewer.
+func SharedListener(l net.Listener, server *zkserver.Server, most int) net.Listener {
+	return newBoundedListener(l, server.SetAside(most))
+}
 
 // BoundedListener limits the open connections of l to most.
 func BoundedListener(l net.Listener, most int) net.Listener { return newBoundedListener(l, most) }

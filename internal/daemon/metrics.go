@@ -57,6 +57,7 @@ type number struct {
 var numbers = [...]number{
 	{"uptime_seconds", "gauge", "Time since the store was opened.", func(s *zkserver.Stats) float64 { return s.Uptime.Seconds() }},
 	{"connections", "gauge", "Open connections, also those without a session yet.", func(s *zkserver.Stats) float64 { return float64(s.Connections) }},
+	{"connections_limit", "gauge", "Most connections that the settings, the open files and the memory allow.", func(s *zkserver.Stats) float64 { return float64(s.ConnectionsMost) }},
 	{"connections_accepted_total", "counter", "Connections accepted, without those refused at once.", func(s *zkserver.Stats) float64 { return float64(s.ConnectionsAccepted) }},
 	{"sessions", "gauge", "Sessions, also those without a connection.", func(s *zkserver.Stats) float64 { return float64(s.Sessions) }},
 	{"sessions_created_total", "counter", "Sessions created, without resumed ones.", func(s *zkserver.Stats) float64 { return float64(s.SessionsCreated) }},
@@ -68,6 +69,7 @@ var numbers = [...]number{
 	{"data_bytes", "gauge", "Size of all paths and data.", func(s *zkserver.Stats) float64 { return float64(s.DataBytes) }},
 	{"journal_bytes", "gauge", "Size of the store's journals, which the server reads when it starts.", func(s *zkserver.Stats) float64 { return float64(s.JournalBytes) }},
 	{"snapshot_bytes", "gauge", "Size of the store's snapshot, which the server reads when it starts.", func(s *zkserver.Stats) float64 { return float64(s.SnapshotBytes) }},
+	{"snapshot_failures_total", "counter", "Attempts to make a snapshot, or the next journal, that failed. The server repeats them.", func(s *zkserver.Stats) float64 { return float64(s.SnapshotFailures) }},
 	{"requests_received_total", "counter", "Requests received, with pings and connects.", func(s *zkserver.Stats) float64 { return float64(s.RequestsReceived) }},
 	{"requests_answered_total", "counter", "Requests answered.", func(s *zkserver.Stats) float64 { return float64(s.RequestsAnswered) }},
 	{"requests_committed_total", "counter", "Requests whose answers waited for a commit.", func(s *zkserver.Stats) float64 { return float64(s.RequestsCommitted) }},

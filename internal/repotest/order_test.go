@@ -48,8 +48,8 @@ var readings = []reading{
 		dir: "zkserver", pkg: "holdfast/zkserver", atMost: 20,
 		order: `
 			doc check memory_conn server config reader inline owner turns
-			operate write read auth words set_limits alive session ending limits answer commit
-			conn tell unread files admission now queue request operations stage
+			operate write read auth words set_limits alive session ending answer commit
+			conn tell unread buffers files admission limits now queue request operations stage
 			words_stat words_dump words_print footprint stats limit counters histogram unsent stop`,
 	},
 }

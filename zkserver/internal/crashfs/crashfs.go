@@ -65,6 +65,7 @@ type Lies struct {
 
 type inode struct {
 	id   int
+	name string // the last one
 	data []byte
 }
 
@@ -95,14 +96,14 @@ type change struct {
 func New(files map[string][]byte) *FS {
 	f := &FS{base: files, names: make(map[string]*inode), BootID: store.BootID{1}}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		f.names[name] = f.newInode(slices.Clone(files[name]))
+		f.names[name] = f.newInode(name, slices.Clone(files[name]))
 	}
 	return f
 }
 
-func (f *FS) newInode(data []byte) *inode {
+func (f *FS) newInode(name string, data []byte) *inode {
 	f.inodes++
-	return &inode{f.inodes, data}
+	return &inode{f.inodes, name, data}
 }
 
 // Now returns the number of changes so far.
@@ -153,7 +154,7 @@ func (f *FS) Open(name string) (store.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: f.Path(name), Err: fs.ErrNotExist}
 	}
 	f.opened++
-	return &file{f, n, name}, nil
+	return &file{f, n}, nil
 }
 
 // Create implements store.FS.
@@ -165,12 +166,12 @@ func (f *FS) Create(name string) (store.File, error) {
 	defer f.mu.Unlock()
 	n := f.names[name]
 	if n == nil {
-		n = f.newInode(nil)
+		n = f.newInode(name, nil)
 		f.names[name] = n
 		f.record = append(f.record, change{kind: create, inode: n.id, name: name})
 	}
 	f.opened++
-	return &file{f, n, name}, nil
+	return &file{f, n}, nil
 }
 
 // Rename implements store.FS.
@@ -185,7 +186,7 @@ func (f *FS) Rename(from, to string) error {
 		return &fs.PathError{Op: "rename", Path: f.Path(from), Err: fs.ErrNotExist}
 	}
 	delete(f.names, from)
-	f.names[to] = n
+	f.names[to], n.name = n, to
 	f.record = append(f.record, change{kind: rename, inode: n.id, name: from, to: to})
 	return nil
 }
@@ -237,11 +238,18 @@ func (f *FS) Boot() store.BootID { return f.BootID }
 type file struct {
 	fs   *FS
 	node *inode
-	name string
+}
+
+// fail is FS.fail for a call of this file, by its present name.
+func (f *file) fail(op string) (keep int, err error) {
+	f.fs.mu.Lock()
+	name := f.node.name
+	f.fs.mu.Unlock()
+	return f.fs.fail(op, name)
 }
 
 func (f *file) ReadAt(b []byte, off int64) (int, error) {
-	if _, err := f.fs.fail("read", f.name); err != nil {
+	if _, err := f.fail("read"); err != nil {
 		return 0, err
 	}
 	f.fs.mu.Lock()
@@ -257,7 +265,7 @@ func (f *file) ReadAt(b []byte, off int64) (int, error) {
 }
 
 func (f *file) WriteAt(b []byte, off int64) (int, error) {
-	keep, err := f.fs.fail("write", f.name)
+	keep, err := f.fail("write")
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if err != nil {
@@ -278,7 +286,7 @@ func (f *file) Size() (int64, error) {
 }
 
 func (f *file) Allocate(size int64) error {
-	keep, err := f.fs.fail("allocate", f.name)
+	keep, err := f.fail("allocate")
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	have := int64(len(f.node.data))
@@ -292,7 +300,7 @@ func (f *file) Allocate(size int64) error {
 }
 
 func (f *file) Truncate(size int64) error {
-	if _, err := f.fs.fail("truncate", f.name); err != nil {
+	if _, err := f.fail("truncate"); err != nil {
 		return err
 	}
 	f.fs.mu.Lock()
@@ -309,7 +317,7 @@ func (f *file) resize(size int64) {
 // Sync makes all written bytes durable. If it fails, the kernel may have dropped these bytes. No
 // later sync makes them durable; they must be written again.
 func (f *file) Sync() error {
-	_, err := f.fs.fail("sync", f.name)
+	_, err := f.fail("sync")
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if errors.Is(err, ErrKilled) {
@@ -329,14 +337,14 @@ func (f *file) Sync() error {
 		}
 		return err
 	}
-	if !f.fs.Lies.Sync || path.Ext(f.name) != ".journal" {
+	if !f.fs.Lies.Sync || path.Ext(f.node.name) != ".journal" {
 		f.fs.record = append(f.fs.record, change{kind: syncData, inode: f.node.id, from: len(f.fs.record)})
 	}
 	return nil
 }
 
 func (f *file) Close() error {
-	_, err := f.fs.fail("close", f.name)
+	_, err := f.fail("close")
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	f.fs.closed++

@@ -179,19 +179,22 @@ func (s *Scheduler[R]) Resume(f *Flow[R]) {
 	}
 }
 
-// Drain calls apply with each waiting request. Requests of one connection keep their order.
-func (s *Scheduler[R]) Drain(apply func(R)) {
+// Drain calls apply with waiting requests, as long as it returns true, and reports whether none is left.
+// Requests of one connection keep their order.
+func (s *Scheduler[R]) Drain(apply func(R) (more bool)) (done bool) {
 	for f := range s.aside {
 		s.Resume(f)
 	}
 	for f := s.first; f != nil; f = s.first {
-		for len(f.waits) > 0 {
-			r := f.waits[0].request
-			s.take(f)
-			apply(r)
+		r := f.waits[0].request
+		if s.take(f); len(f.waits) == 0 {
+			s.pop()
 		}
-		s.pop()
+		if !apply(r) {
+			return false
+		}
 	}
+	return true
 }
 
 // Waited returns how many applied requests had waited, and the sum of the batches that each waited.

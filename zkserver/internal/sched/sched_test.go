@@ -269,11 +269,17 @@ func TestDrain(t *testing.T) {
 	greedy := &client{kind: request{size: big, work: big, large: true}, underWay: 200}
 	s := newServer(t, lazy, greedy)
 	s.round()
-	s.turns.Drain(s.apply)
+	rounds := 1
+	for n := 0; !s.turns.Drain(func(r *request) bool { s.apply(r); n++; return n%50 != 0 }); {
+		rounds++
+	}
+	if rounds != 5 {
+		t.Errorf("%d rounds for 203 requests, 50 in each", rounds)
+	}
 	if lazy.applied != 3 || greedy.applied != 200 || s.turns.Ready() {
 		t.Errorf("%d and %d requests were applied", lazy.applied, greedy.applied)
 	}
-	s.turns.Drain(func(*request) { t.Error("a request was applied twice") })
+	s.turns.Drain(func(*request) bool { t.Error("a request was applied twice"); return true })
 }
 
 // In any traffic, no request is lost, applied twice, or overtakes another request of its

@@ -1,12 +1,18 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
+	"flag"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/zkserver/internal/crashfs"
 	"holdfast/zkserver/internal/store"
@@ -15,7 +21,7 @@ import (
 // counting returns a Visitor that counts nodes.
 func counting(nodes *int) store.Visitor {
 	return store.Visitor{
-		Node:    func(string, []byte) error { *nodes++; return nil },
+		Node:    func(string, byte, []byte) error { *nodes++; return nil },
 		Session: func(int64, []byte) error { return nil },
 	}
 }
@@ -124,5 +130,145 @@ func TestBackUpOfASnapshotWithAnEmptyJournal(t *testing.T) {
 	_, err := store.CheckFS(dest, counting(&found))
 	if err != nil || found < n-1 {
 		t.Errorf("%v; %d nodes of %d", err, found, n)
+	}
+}
+
+var damagedCopies = flag.Int("backups", 300, "copies that are made under load and damaged")
+
+// Copies are made while the store is written, and each is cut off, zeroed at its end, or has a flipped bit, anywhere. Check
+// and a start find all of it. What is left in the journals can be accepted by hand, as the error says.
+func TestDamagedCopiesAreFound(t *testing.T) {
+	rng := rand.New(rand.NewPCG(testSeed(t), 5))
+	fs := crashfs.New(nil)
+	j := store.OpenOn(fs, 1<<12)
+	mustLoad(t, j)
+	h := &history{start: map[string]string{}, acks: []ack{{}}}
+	w := writer{rng: rand.New(rand.NewPCG(*seed, 6)), value: 200, batch: 3, later: 0.2}
+	accepted, more, stopped := 0, make(chan struct{}, 1), make(chan error)
+	go func() {
+		var err error
+		for range more {
+			err = errors.Join(err, w.write(j, fs, h, 20))
+		}
+		stopped <- err
+	}()
+	for n := range *damagedCopies {
+		more <- struct{}{} // written while the copy is made
+		to := crashfs.New(nil)
+		err := store.Copy(fs, to)
+		for tries := 0; errors.Is(err, os.ErrNotExist) && tries < 100; tries++ { // a snapshot has replaced a file
+			to = crashfs.New(nil)
+			err = store.Copy(fs, to)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := to.Killed(to.Now())
+		sound, err := store.CheckFS(to, counting(new(int)))
+		if err != nil {
+			t.Fatalf("copy %d: %v", n, err)
+		}
+		names := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return len(files[name]) == 0 })
+		name := names[rng.IntN(len(names))]
+		b := slices.Clone(files[name])
+		at := rng.IntN(len(b))
+		if rng.IntN(2) == 0 {
+			at = max(len(b)-1-rng.IntN(600), 0) // in the last batches
+		}
+		what := "cut off"
+		switch rng.IntN(3) {
+		case 0:
+			b = b[:at]
+		case 1:
+			what = "zeroed"
+			if clear(b[at:]); bytes.Equal(b, files[name]) {
+				continue // it had zeros there
+			}
+		case 2:
+			what = "flipped"
+			b[at] ^= 1 << rng.IntN(8)
+		}
+		what = fmt.Sprintf("copy %d, %s %s at byte %d of %d", n, name, what, at, len(files[name]))
+		files[name] = b
+		damaged := crashfs.New(files)
+		_, err = store.CheckFS(damaged, counting(new(int)))
+		started := store.OpenOn(damaged, 1<<12)
+		_, loaded := load(started)
+		mustClose(t, started)
+		if !errors.Is(err, store.ErrDamaged) || !errors.Is(loaded, store.ErrDamaged) || damaged.Now() != 0 {
+			t.Fatalf("%s: check: %v; start: %v, with %d changes", what, err, loaded, damaged.Now())
+		}
+		text := err.Error()
+		if !strings.Contains(text, "write the word accepted into d/copied") {
+			if !strings.HasSuffix(name, ".snapshot") && !strings.Contains(text, "header is damaged") {
+				t.Fatalf("%s: %v; want what to do", what, err)
+			}
+			continue
+		}
+		if _, after, cut := strings.Cut(text, "(truncate -s "); cut {
+			size := 0
+			if _, err := fmt.Sscan(strings.SplitN(after, ")", 2)[0], &size); err != nil {
+				t.Fatal(err)
+			}
+			files[name] = files[name][:size]
+			maps.DeleteFunc(files, func(other string, _ []byte) bool { return strings.HasSuffix(other, ".journal") && other > name })
+		}
+		files["copied"] = []byte("accepted\n")
+		left, err := store.CheckFS(crashfs.New(files), counting(new(int)))
+		if err != nil && !errors.Is(err, store.ErrFormat) { // no batch is left
+			t.Fatalf("%s, accepted by hand: %v", what, err)
+		}
+		if err == nil && name != "copied" && left.Batches >= sound.Batches {
+			t.Fatalf("%s, accepted by hand: %d batches of %d", what, left.Batches, sound.Batches)
+		}
+		accepted++
+	}
+	close(more)
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, j)
+	t.Logf("%d damaged copies of %d batches, all found, %d accepted by hand", *damagedCopies, len(h.batches), accepted)
+}
+
+// A copy is a copy until Restored.
+func TestACopySaysSoUntilItIsRestored(t *testing.T) {
+	fs := crashfs.New(nil)
+	j := store.OpenOn(fs, 1<<12)
+	mustLoad(t, j)
+	mustCommit(t, j, put("/a", "x"))
+	to := crashfs.New(nil)
+	before := time.Now()
+	if err := store.Copy(fs, to); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, j)
+	for n := range 3 {
+		j := store.OpenOn(to, 1<<12)
+		c := mustLoad(t, j)
+		if at := c.meta.Copied; at.Before(before) || at.After(time.Now()) {
+			t.Errorf("start %d: copied at %v", n, at)
+		}
+		mustCommit(t, j, put("/b", "x"))
+		mustClose(t, j)
+	}
+	again := crashfs.New(nil) // a copy of the copy
+	if err := store.Copy(to, again); err != nil {
+		t.Fatal(err)
+	}
+	for _, on := range []*crashfs.FS{to, again} {
+		j := store.OpenOn(on, 1<<12)
+		if c := mustLoad(t, j); c.meta.Copied.IsZero() || c.nodes["/b"] != "x" {
+			t.Errorf("%+v", c)
+		}
+		if err := j.Restored(); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, j)
+		j = store.OpenOn(on, 1<<12)
+		if c := mustLoad(t, j); !c.meta.Copied.IsZero() {
+			t.Errorf("copied at %v", c.meta.Copied)
+		}
+		mustClose(t, j)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // A Summary describes the contents of a store.
@@ -39,7 +40,7 @@ func readStore(path string, f func(readDir) (Summary, error)) (Summary, error) {
 		return Summary{}, err
 	}
 	s, err := f(readDir{d})
-	return s, errors.Join(err, d.root.Close())
+	return s, errors.Join(err, d.Close())
 }
 
 // check reads the store in dir. A store without a batch is an error.
@@ -67,14 +68,17 @@ func (d readDir) Open(name string) (File, error) {
 	return f, nil
 }
 
-// BackUp copies the store in dir to dest, which must not exist. Another process may have the store
+// BackUp copies the store in dir to dest, which must not exist and not be in dir. Another process may have the store
 // open and keep running. The copy has every batch that was acknowledged when BackUp was called, and
 // maybe some later batches. Before BackUp returns, it reads the copy from beginning to end and
 // passes its state to visit. If it fails, it removes the copy.
 //
-// The copy has no witness, since the witness of the store may be ahead of the copy. BackUp compares
+// The witness of the store may be ahead of the copy, so the copy has a mark instead (copyMark). BackUp compares
 // the witness of the store with the store's files, so it notices a batch that is missing there.
 func BackUp(dir, dest string, visit func() Visitor) (s Summary, err error) {
+	if err := outside(dir, dest); err != nil {
+		return s, err
+	}
 	if err := os.Mkdir(dest, 0o700); err != nil {
 		return s, err
 	}
@@ -91,6 +95,38 @@ func BackUp(dir, dest string, visit func() Visitor) (s Summary, err error) {
 		return s, errors.Join(fmt.Errorf("back up %s: %w", dir, err), os.RemoveAll(dest))
 	}
 	return s, nil
+}
+
+// ErrInside means that a copy would be a part of what it copies.
+var ErrInside = errors.New("the copy would be inside the directory of the store")
+
+// outside returns ErrInside if dest would be in dir, whatever names and links lead there.
+func outside(dir, dest string) error {
+	source, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	parent, err := filepath.Abs(filepath.Dir(dest))
+	if err != nil {
+		return err
+	}
+	if parent, err = filepath.EvalSymlinks(parent); err != nil {
+		return err
+	}
+	for {
+		info, err := os.Stat(parent)
+		if err != nil {
+			return err
+		}
+		if os.SameFile(info, source) {
+			return fmt.Errorf("%s: %w", dest, ErrInside)
+		}
+		above := filepath.Dir(parent)
+		if above == parent {
+			return nil
+		}
+		parent = above
+	}
 }
 
 // backUpAtWork copies a store that another process may have open. That process may remove a file
@@ -118,21 +154,14 @@ func backUpTo(from FS, dest string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(backUp(from, to), to.root.Close())
+	return errors.Join(backUp(from, to), to.Close())
 }
 
 // backUp copies the store in from. It copies only parts that are never written again.
 func backUp(from, to FS) (err error) {
 	j := OpenOn(from, journalRoom)
-	if j.witness, err = openWitness(from); err != nil { // before the list: the files then have every batch that the witness knows
-		return err
-	}
-	defer j.witness.close()
-	files, err := list(from)
-	if err != nil {
-		return err
-	}
-	t, err := j.survey(files)
+	_, t, err := j.examine()
+	defer func() { err = errors.Join(err, j.witness.close()) }()
 	if err != nil {
 		return err
 	}
@@ -145,15 +174,22 @@ func backUp(from, to FS) (err error) {
 		}
 	}
 	for _, s := range j.segments {
-		if err := copyFile(from, to, fileName(kindJournal, s.number), s.bytes); err != nil {
+		// Reserved space may follow the last batch, and no checksum covers it.
+		size, err := s.each(from, nil, func(_, _ []byte) error { return nil })
+		if err == nil {
+			err = copyFile(from, to, fileName(kindJournal, s.number), size)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if n := len(j.segments); n == 0 || t.name != fileName(kindJournal, j.segments[n-1].number) {
-		// The last journal has no batch yet. Its header says where the one before it ends.
+	if len(j.segments) == 0 { // there must be a journal after a snapshot, maybe without a batch
 		if err := copyFile(from, to, t.name, fileHeader); err != nil {
 			return err
 		}
+	}
+	if err := writeMark(to, copyMark{last: j.last, at: time.Now()}); err != nil {
+		return err
 	}
 	for _, name := range []string{guard, "LOCK"} { // as a start makes them
 		f, err := to.Create(name)

@@ -115,9 +115,9 @@ func (w *writer) write(s store.Store, fs *crashfs.FS, h *history, n int) error {
 		}
 		for path, record := range changes {
 			if record == "" {
-				b.DeleteNode(path)
+				b.SetNode(path, 'n', nil)
 			} else {
-				b.PutNode(path, []byte(record))
+				b.SetNode(path, 'n', []byte(record))
 			}
 		}
 		h.batches = append(h.batches, changes)
@@ -157,8 +157,8 @@ func nextBoot() store.BootID {
 
 // crashCount counts the results of crash images.
 type crashCount struct {
-	images, killed, again, runs, batches, snapshots int
-	copies, refused                                 int // backups and checks; and those of a store that Load refuses
+	images, killed, again, runs, upgrades, batches, snapshots int
+	copies, refused                                           int // backups and checks; and those of a store that Load refuses
 }
 
 // A disk is the files left after a crash.
@@ -346,6 +346,28 @@ func checkCopies(d disk, rng *rand.Rand, room int64, count *crashCount) error {
 	return nil
 }
 
+// older returns the disk of a store of format 3 that was written and closed.
+func older(rng *rand.Rand, room int64) (disk, error) {
+	fs := crashfs.New(nil)
+	h := &history{start: map[string]string{}, acks: []ack{{}}}
+	w := writer{rng: rng, value: 200, batch: 3}
+	j := store.OpenOn(fs, room)
+	_, err := load(j)
+	if err == nil {
+		err = w.write(j, fs, h, 20+rng.IntN(60))
+	}
+	if err == nil {
+		err = j.Settle()
+	}
+	d := disk{boot: fs.BootID, nodes: h.state(len(h.batches))}
+	for path, record := range d.nodes {
+		d.nodes[path] = store.OlderRecord(record)
+	}
+	err = errors.Join(err, j.Close())
+	d.files = store.Older(fs.Killed(fs.Now()))
+	return d, err
+}
+
 // Power fails, or the process is killed, at any moment: while the store is made, written to,
 // merged into a snapshot or loaded, once or three times in a row. Load finds the state after
 // some batch. After a power failure it includes the last synced batch that was
@@ -365,16 +387,22 @@ func TestCrashImagesHaveAllThatWasAcknowledged(t *testing.T) {
 		}
 		var err error
 		room := []int64{512, 4096, 16384}[rng.IntN(3)]
+		if n%4 == 2 && n%8 > 4 { // with an upgrade
+			count.upgrades++
+			if left, err = older(rng, room); err != nil {
+				t.Fatalf("run %d: %v", n, err)
+			}
+		}
 		if left, err = runAndCrash(left, rng, crashfs.Lies{}, room, 50, &count); err != nil {
 			t.Fatalf("run %d: %v", n, err)
 		}
 	}
-	if count.runs > 8 && (count.snapshots == 0 || count.again == 0 || count.killed == 0 || count.refused == 0) {
+	if count.runs > 8 && (count.snapshots == 0 || count.again == 0 || count.killed == 0 || count.refused == 0 || count.upgrades == 0) {
 		t.Errorf("%+v: some case was not tried", count)
 	}
-	t.Logf("%d crash images, %d of them of kills and %d of a recovery, of %d runs (%d with snapshots) with %d batches; "+
+	t.Logf("%d crash images, %d of them of kills and %d of a recovery, of %d runs (%d with snapshots, %d of format 3) with %d batches; "+
 		"%d were checked and backed up, %d of them refused; %v", count.images, count.killed, count.again, count.runs,
-		count.snapshots, count.batches, count.copies, count.refused, time.Since(began).Round(time.Millisecond))
+		count.snapshots, count.upgrades, count.batches, count.copies, count.refused, time.Since(began).Round(time.Millisecond))
 }
 
 // The crash test finds disks that lose synced bytes or names.

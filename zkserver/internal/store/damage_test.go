@@ -58,6 +58,12 @@ func specimens(t *testing.T) map[string]specimen {
 		}
 		all[name] = s
 	}
+	s := all["closed"]
+	s.files, s.nodes = store.Older(s.files), maps.Clone(s.nodes)
+	for path, record := range s.nodes {
+		s.nodes[path] = store.OlderRecord(record)
+	}
+	all["format 3"] = s
 	return all
 }
 

@@ -18,11 +18,12 @@
 // A journal is a header and batches, one after the other (format.go). Each batch has a
 // number, its length and a checksum. The numbers continue from journal to journal. Each
 // batch begins with the mark of its file, a random number, so that the bytes of another
-// file never pass for a batch.
+// file never pass for a batch. A file says its format; a store may have files of the present format and of the
+// one before (format3.go).
 //
 // A new journal is written under a temporary name, with its header and its reserved space, and
-// synced. Then it is renamed, and the directory is synced (makeFile). The batches
-// before it are durable by then. After that the previous journal is never written again.
+// synced (makeFile). The batches before it are synced, it is renamed, and the directory is synced (nameFile).
+// After that the previous journal is never written again.
 //
 // Every start begins a new journal. So does a commit that finds the journals longer
 // than the snapshot, or too many of them (compact). The header of a journal has the
@@ -52,9 +53,12 @@
 //
 // # Failures
 //
-// The first failed change of the disk is the last change. A failed sync must never be
-// retried, because the kernel may have dropped the pages that it could not write. Commit
-// returns the error from then on, also if the failure was in the other goroutine, and
-// the server stops. The next start reads the files. Some batches at the end are not known to be
-// synced, and may be in the page cache only. The start writes these batches again.
+// The first failed change of the current journal, of its name or of the witness is the last change. A failed
+// sync must never be retried, because the kernel may have dropped the pages that it could not write. Commit
+// returns the error from then on, and the server stops. The next start reads the files. Some batches at the end
+// are not known to be synced, and may be in the page cache only. The start writes these batches again.
+//
+// Anything else is tried again, and Commit works meanwhile (Trouble): the file of the next journal, before it
+// has its name, and the snapshot. Each attempt writes a new file. Damage is no such failure, and neither is a
+// file that somebody has removed.
 package store

@@ -17,8 +17,9 @@ const (
 	fileHeader  = 128 // bytes: magic, format, kind, number, mark, first, boot, before, zeros, checksum
 	batchHeader = 32  // bytes: mark, length of the changes, number, synced, checksum
 
-	// maxBatch is the most bytes of changes that a batch may have.
-	maxBatch = 1 << 30
+	// maxRead is the most bytes of changes in a batch of a file. Batches of format 3 could be as
+	// long, and a node of such a store makes a long batch of a snapshot.
+	maxRead = 1 << 30
 )
 
 // castagnoli returns the table of the checksums. It is not a variable, so that a process without a
@@ -34,6 +35,7 @@ const (
 // A header is the beginning of every journal and every snapshot.
 type header struct {
 	kind   uint32
+	format uint32
 	number uint64
 	mark   uint64 // random; every batch in the file begins with it
 	first  uint64 // number of the first batch of a journal, or of the first after a snapshot
@@ -42,12 +44,12 @@ type header struct {
 }
 
 func newHeader(kind uint32, number, first uint64) header {
-	return header{kind: kind, number: number, first: first, mark: rand.Uint64()}
+	return header{kind: kind, format: Format, number: number, first: first, mark: rand.Uint64()}
 }
 
 func (h *header) encode() []byte {
 	b := append(make([]byte, 0, fileHeader), fileMagic...)
-	b = binary.BigEndian.AppendUint32(b, Format)
+	b = binary.BigEndian.AppendUint32(b, h.format)
 	b = binary.BigEndian.AppendUint32(b, h.kind)
 	for _, v := range [...]uint64{h.number, h.mark, h.first} {
 		b = binary.BigEndian.AppendUint64(b, v)
@@ -59,12 +61,12 @@ func (h *header) encode() []byte {
 
 func decodeHeader(b []byte) (h header, err error) {
 	sum := binary.BigEndian.Uint32(b[fileHeader-4:])
-	format := binary.BigEndian.Uint32(b[8:])
+	h.format = binary.BigEndian.Uint32(b[8:])
 	switch {
 	case crc32.Checksum(b[:fileHeader-4], castagnoli()) != sum || string(b[:8]) != fileMagic:
 		return h, fmt.Errorf("%w: its header is damaged; restore a backup", ErrDamaged)
-	case format != Format:
-		return h, fmt.Errorf("%w: its format is %d, this program reads %d; use the version of holdfast that wrote it", ErrFormat, format, Format)
+	case h.format != Format && h.format != oldFormat:
+		return h, fmt.Errorf("%w: its format is %d, this program reads %d and %d; use the version of holdfast that wrote it", ErrFormat, h.format, oldFormat, Format)
 	}
 	h.kind = binary.BigEndian.Uint32(b[12:])
 	for i, v := range [...]*uint64{&h.number, &h.mark, &h.first} {
@@ -137,13 +139,21 @@ func openReader(dir FS, kind uint32, number uint64) (_ *reader, err error) {
 	return r, nil
 }
 
+// each calls f for every change in the bytes of a batch of r.
+func (r *reader) each(b []byte, f func(key, value []byte) error) error {
+	if r.head.format == oldFormat {
+		return eachOldChange(b, f)
+	}
+	return eachChange(b, f)
+}
+
 func (r *reader) close() { r.file.Close() } // it has only been read
 
 // lengthOf returns how many bytes of changes the batch has that begins with b, at off. It
 // returns false if no batch of this file can begin with b.
 func (r *reader) lengthOf(b []byte, off int64) (int64, bool) {
 	length := int64(binary.BigEndian.Uint32(b[8:]))
-	return length, binary.BigEndian.Uint64(b) == r.head.mark && length <= min(maxBatch, r.size-off-batchHeader)
+	return length, binary.BigEndian.Uint64(b) == r.head.mark && length <= min(maxRead, r.size-off-batchHeader)
 }
 
 // next returns the changes of the next batch, which are valid until the following call. If the batch
@@ -177,7 +187,7 @@ func (r *reader) next(number uint64) (changes []byte, ok bool, err error) {
 	return r.buf[batchHeader:], true, nil
 }
 
-// must is next for a batch that was synced: if the batch is missing, the store is damaged.
+// must is next for a snapshot, of which every batch was synced: if one is missing, the store is damaged.
 func (r *reader) must(number uint64) ([]byte, error) {
 	b, ok, err := r.next(number)
 	if err == nil && !ok {

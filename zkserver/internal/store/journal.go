@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"time"
 )
 
 const (
@@ -33,14 +35,21 @@ type Journal struct {
 	last    uint64 // number of the last batch
 	synced  uint64 // the number of the last batch that is known to be durable
 	witness *witness
+	copied  *copyMark // nil if this is no copy
 
 	snapshot     uint64    // number of the snapshot, 0 if there is none
 	snapshotSize int64     // bytes
 	segments     []segment // the complete journals after the snapshot
+	leftovers    []string  // files that a snapshot has replaced
 
 	due        bool           // the next Commit begins another journal
 	compaction chan compacted // gets the result of the goroutine; nil if there is none
 	stop       chan struct{}  // closed by Close
+
+	trouble  error         // why the last attempt to make a journal or a snapshot has failed
+	failures int64         // attempts that failed
+	again    time.Time     // when the next attempt is due
+	wait     time.Duration // between the last two
 }
 
 // OpenOn opens the store in fs, which nobody else has open. Journals reserve room bytes at
@@ -81,18 +90,18 @@ func (j *Journal) commit(b *Batch) error {
 	}
 	end := j.off + int64(len(b.buf))
 	switch {
-	case len(b.buf)-batchHeader > maxBatch:
-		return fmt.Errorf("write %s: a batch of %d bytes; the limit is %d", j.fs.Path(j.name()), len(b.buf)-batchHeader, maxBatch)
+	case len(b.buf) > MaxBatch:
+		return fmt.Errorf("write %s: a batch of %d bytes; the limit is %d", j.fs.Path(j.name()), len(b.buf), MaxBatch)
 	case end > j.size:
 		size := (end + j.room - 1) / j.room * j.room
 		if err := j.file.Allocate(size); err != nil {
-			return err
+			return j.named(err)
 		}
 		j.size = size
 	}
 	finish(b.buf, j.head.mark, j.last+1, j.synced)
 	if _, err := j.file.WriteAt(b.buf, j.off); err != nil {
-		return err
+		return j.named(err)
 	}
 	j.off = end
 	j.last++
@@ -114,7 +123,7 @@ func (j *Journal) SyncsLater() bool { return j.boot != BootID{} }
 // sync makes all batches durable.
 func (j *Journal) sync() error {
 	if err := j.file.Sync(); err != nil {
-		return err
+		return j.named(err)
 	}
 	j.synced = j.last
 	return nil
@@ -122,8 +131,42 @@ func (j *Journal) sync() error {
 
 func (j *Journal) name() string { return fileName(kindJournal, j.head.number) }
 
+// named corrects the path in an error of j.file, which had another name when it was opened.
+func (j *Journal) named(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		e.Path = j.fs.Path(j.name())
+	}
+	return err
+}
+
+// Trouble returns why the last attempt to make a snapshot or the next journal has failed, or nil, and how many
+// attempts have failed. Commit works nevertheless, and makes the next attempt when it is due. Like Commit,
+// Trouble is not safe for concurrent use.
+func (j *Journal) Trouble() (failures int64, err error) { return j.failures, j.trouble }
+
+const (
+	firstRetry = time.Second
+	maxRetry   = time.Minute
+)
+
+// attempted records the outcome of an attempt to make a file. It returns err if another attempt would fail, too:
+// the store is damaged, or somebody has removed its files or its directory.
+func (j *Journal) attempted(err error) error {
+	switch j.trouble = err; {
+	case err == nil:
+		j.wait = 0
+	case errors.Is(err, ErrDamaged), errors.Is(err, fs.ErrNotExist):
+		return err
+	default:
+		j.failures++
+		j.wait = min(max(2*j.wait, firstRetry), maxRetry)
+		j.again = time.Now().Add(j.wait)
+	}
+	return nil
+}
+
 // compact takes the result of the last merge. If a merge is due, it starts one of the complete
-// journals into a new snapshot.
+// journals into a new snapshot. Only an error of the current journal, or damage, is an error here.
 func (j *Journal) compact() error {
 	select {
 	case c := <-j.compaction:
@@ -135,77 +178,99 @@ func (j *Journal) compact() error {
 	if !j.due {
 		return nil
 	}
-	if j.last >= j.head.first { // otherwise it has no batch yet
+	// A journal without a batch goes on, and so does one while the complete journals wait for another attempt.
+	if j.last >= j.head.first && (j.trouble == nil || len(j.segments) == 0) {
 		if err := j.rotate(); err != nil {
 			return err
 		}
 	}
-	j.compaction = startCompaction(j.fs, j.snapshot, j.segments, j.stop)
+	if len(j.segments)+len(j.leftovers) > 0 {
+		j.compaction = startCompaction(j.fs, j.snapshot, j.segments, j.leftovers, j.stop)
+	}
 	return nil
 }
 
-// worthASnapshot reports whether the journals are longer than the snapshot, or too many. It returns
-// false while a merge is under way.
+// worthASnapshot reports whether the journals are longer than the snapshot, or too many, or an attempt has
+// failed. It returns false while a merge is under way, and until the next attempt is due.
 func (j *Journal) worthASnapshot() bool {
 	length := j.off
 	for _, s := range j.segments {
 		length += s.bytes
 	}
-	return j.compaction == nil && (length > max(j.room, j.snapshotSize) || len(j.segments) >= maxSegments)
+	switch {
+	case j.compaction != nil:
+		return false
+	case j.trouble != nil:
+		return !time.Now().Before(j.again)
+	}
+	return length > max(j.room, j.snapshotSize) || len(j.segments) >= maxSegments
 }
 
 // take replaces the merged files by the result of a merge.
 func (j *Journal) take(c compacted) error {
 	j.compaction = nil
-	if c.err != nil {
+	if c.merged {
+		j.snapshot, j.snapshotSize = c.number, c.size
+		j.segments = j.segments[c.segments:]
+	}
+	j.leftovers = c.leftovers
+	if errors.Is(c.err, errStopped) {
 		return c.err
 	}
-	j.snapshot, j.snapshotSize = c.number, c.size
-	j.segments = j.segments[c.segments:]
-	return nil
+	return j.attempted(c.err)
 }
 
-// rotate completes the current journal and begins the next one. It syncs first, because the header
-// of the next journal says that these batches are durable.
+// rotate completes the current journal and begins the next one. If it cannot make the file of the next one,
+// the current journal goes on.
 func (j *Journal) rotate() error {
+	next, err := j.prepare(j.head.number+1, j.boot)
+	if err := j.attempted(err); err != nil || next.file == nil {
+		return err
+	}
+	// The header of the next journal says that these batches are durable.
 	if err := j.sync(); err != nil {
-		return err
+		return errors.Join(err, next.file.Close())
 	}
-	f := j.file
-	j.file = nil
-	if err := f.Close(); err != nil {
-		return err
+	last, s := j.file, segment{j.head.number, j.head.first, j.last + 1, j.off}
+	if err := j.begin(next); err != nil {
+		return errors.Join(err, last.Close())
 	}
-	j.segments = append(j.segments, segment{j.head.number, j.head.first, j.last + 1, j.off})
-	return j.begin(j.head.number+1, j.boot)
+	j.segments = append(j.segments, s)
+	return last.Close()
 }
 
-// begin makes the journal with this number, after batch j.last, which must be durable. before is the
-// machine's boot id at the time when that batch was written.
-func (j *Journal) begin(number uint64, before BootID) error {
+// A nextJournal is a journal that does not have its name yet.
+type nextJournal struct {
+	head header
+	file File
+}
+
+// prepare makes the file of the journal with this number, after batch j.last. before is the machine's boot id
+// at the time when that batch was written.
+func (j *Journal) prepare(number uint64, before BootID) (nextJournal, error) {
 	h := newHeader(kindJournal, number, j.last+1)
 	h.boot, h.before = j.boot, before
-	name := fileName(kindJournal, number)
-	err := makeFile(j.fs, name, func(f File) error {
+	f, err := makeFile(j.fs, fileName(kindJournal, number), func(f File) error {
 		if _, err := f.WriteAt(h.encode(), 0); err != nil {
 			return err
 		}
 		return f.Allocate(j.room)
 	})
-	if err != nil {
-		return err
-	}
-	j.head, j.off, j.size = h, fileHeader, j.room
-	j.file, err = j.fs.Open(name)
-	return err
+	return nextJournal{h, f}, err
 }
 
-// makeFile makes a file and lets write fill it. The file gets its name when it is complete and
-// synced. The name is durable when makeFile returns.
-func makeFile(fs FS, name string, write func(File) error) error {
+// begin makes next the current journal. The batches before it must be durable.
+func (j *Journal) begin(next nextJournal) error {
+	j.head, j.file, j.off, j.size = next.head, next.file, fileHeader, j.room
+	return nameFile(j.fs, j.name())
+}
+
+// makeFile makes a file under a temporary name, lets write fill it, and syncs it. If that fails, it removes the
+// file.
+func makeFile(fs FS, name string, write func(File) error) (File, error) {
 	f, err := fs.Create(name + temporary)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err = f.Truncate(0); err == nil { // an earlier process may have left one
 		err = write(f)
@@ -213,9 +278,16 @@ func makeFile(fs FS, name string, write func(File) error) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
+	if err != nil {
+		err = errors.Join(err, f.Close())
+		_ = fs.Remove(name + temporary) // otherwise the next attempt or the next start does it
+		return nil, err
 	}
+	return f, nil
+}
+
+// nameFile gives a file that makeFile has made its name. The name is durable when nameFile returns.
+func nameFile(fs FS, name string) error {
 	if err := fs.Rename(name+temporary, name); err != nil {
 		return err
 	}
@@ -242,7 +314,7 @@ func (j *Journal) Close() error {
 			// is lost.
 			j.file.Truncate(j.off)
 		}
-		err = errors.Join(err, j.file.Close())
+		err = errors.Join(err, j.named(j.file.Close()))
 	}
 	err = errors.Join(err, j.witness.close())
 	for _, c := range j.held {

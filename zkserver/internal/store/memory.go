@@ -55,6 +55,9 @@ func (m *Memory) apply(b *Batch) {
 	})
 }
 
+// Restored implements Store: a store in memory is no copy.
+func (m *Memory) Restored() error { return nil }
+
 // Waits implements Store: there is no disk.
 func (m *Memory) Waits() bool { return false }
 

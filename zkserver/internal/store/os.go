@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // OpenJournal opens the store in dir, and makes it if it does not exist. Files and
@@ -44,10 +45,10 @@ func OpenJournal(dir string) (*Journal, error) {
 	}
 	lock, err := d.lock()
 	if err != nil {
-		return nil, errors.Join(err, d.root.Close())
+		return nil, errors.Join(err, d.Close())
 	}
 	j := OpenOn(d, journalRoom)
-	j.held = []io.Closer{lock, d.root}
+	j.held = []io.Closer{lock, d}
 	return j, nil
 }
 
@@ -73,20 +74,39 @@ func syncPath(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.SyncDir(), d.root.Close())
+	return errors.Join(d.SyncDir(), d.Close())
 }
 
 // osDir is an open directory of the machine. If the directory is removed or renamed, and another
 // one gets its name, osDir stays with the first one.
 type osDir struct {
 	root *os.Root
+	self *os.File // for SyncDir, which must not fail for want of a file; nil if it does nothing
 	path string
 }
 
-// openDir opens a directory. The caller closes its root.
+// openDir opens a directory. The caller closes it.
 func openDir(path string) (osDir, error) {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() { // opening a pipe would wait for its other end
+		return osDir{}, &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
+	}
 	root, err := os.OpenRoot(path)
-	return osDir{root, path}, err
+	if err != nil {
+		return osDir{}, err
+	}
+	self, err := openSelf(root)
+	if err != nil {
+		return osDir{}, errors.Join(err, root.Close())
+	}
+	return osDir{root, self, path}, nil
+}
+
+// Close closes the directory. Its files stay open.
+func (d osDir) Close() error {
+	if d.self == nil {
+		return d.root.Close()
+	}
+	return errors.Join(d.self.Close(), d.root.Close())
 }
 
 // lock locks the directory for one store. The lock belongs to the open file, so it excludes this
@@ -140,19 +160,27 @@ func (d osDir) create(name string) (*osFile, error) {
 }
 
 func (d osDir) openFile(name string, flags int) (*osFile, error) {
-	f, err := d.root.OpenFile(name, flags, 0o600)
+	f, err := d.root.OpenFile(name, flags|noWait, 0o600)
 	if err != nil {
 		return nil, d.failed("open", name, err)
 	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		if err == nil {
+			err = errNotRegular
+		}
+		return nil, errors.Join(d.failed("open", name, err), f.Close())
+	}
 	return &osFile{f}, nil
 }
+
+var errNotRegular = errors.New("not a regular file")
 
 func (d osDir) Rename(from, to string) error {
 	return d.failed("rename", from, d.root.Rename(from, to))
 }
 
 func (d osDir) Remove(name string) error { return d.failed("remove", name, d.root.Remove(name)) }
-func (d osDir) SyncDir() error           { return d.failed("sync", "", syncDir(d.root)) }
+func (d osDir) SyncDir() error           { return d.failed("sync", "", syncDir(d.self)) }
 func (d osDir) Path(name string) string  { return filepath.Join(d.path, name) }
 func (d osDir) Boot() BootID             { return bootID() }
 

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// noWait opens a pipe without waiting for its other end.
+const noWait = unix.O_NONBLOCK
+
 func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
 func lockedElsewhere(err error) bool { return errors.Is(err, unix.EWOULDBLOCK) }
 
+// openSelf opens the directory itself for syncDir.
+func openSelf(root *os.Root) (*os.File, error) { return root.Open(".") }
+
 // syncDir makes the names in a directory durable.
-func syncDir(root *os.Root) error {
-	d, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func syncDir(self *os.File) error { return self.Sync() }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // temporary is the suffix of an incomplete file's name.
@@ -60,9 +61,9 @@ func list(dir FS) (c contents, err error) {
 		kind, number := parseName(name)
 		switch {
 		case strings.HasPrefix(name, "MANIFEST-"), strings.HasPrefix(name, "OPTIONS-"), strings.HasPrefix(name, "marker.") && name != guard:
-			return c, fmt.Errorf("%w: %s is from an older holdfast (format 1 or 2, this program reads %d); move %s away to begin with an empty store, "+
+			return c, fmt.Errorf("%w: %s is from an older holdfast (format 1 or 2, this program reads %d and %d); move %s away to begin with an empty store, "+
 				"or serve it with that version and copy the nodes with a client",
-				ErrFormat, dir.Path(name), Format, dir.Path(""))
+				ErrFormat, dir.Path(name), oldFormat, Format, dir.Path(""))
 		case name == guard:
 			c.guarded = true
 		case strings.HasSuffix(name, temporary),
@@ -76,7 +77,7 @@ func list(dir FS) (c contents, err error) {
 	return c, nil
 }
 
-// load reads the directory, passes the state to visit, and begins a new journal. It changes
+// load reads the directory, passes the state to visit, removes leftovers and begins a new journal. It changes
 // nothing before it has read everything.
 func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
 	meta, files, tail, err := j.read(visit)
@@ -84,7 +85,22 @@ func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
 		return meta, err
 	}
 	meta.Restarted = tail.boot != (BootID{}) && tail.boot != j.boot
+	if m := j.copied; m != nil {
+		if meta.Copied = m.at; m.accepted {
+			meta.Copied = time.Unix(0, 0)
+		}
+	}
 
+	// A full disk may have no room for the next journal while it has these. The names of the files that have
+	// replaced some of them must be durable.
+	if len(files.leftovers) > 0 {
+		if err := j.fs.SyncDir(); err != nil {
+			return meta, err
+		}
+		if _, err := removeAll(j.fs, files.leftovers); err != nil {
+			return meta, err
+		}
+	}
 	if err := tail.settle(j.fs); err != nil {
 		return meta, err
 	}
@@ -102,25 +118,46 @@ func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
 	if n := len(j.segments); n > 0 {
 		number = j.segments[n-1].number + 1
 	}
-	if err := j.begin(number, tail.boot); err != nil {
+	next, err := j.prepare(number, tail.boot)
+	if err != nil {
 		return meta, err
 	}
-	if err := j.witness.record(j.fs, j.synced, j.last, j.boot); err != nil {
+	if err := j.begin(next); err != nil {
 		return meta, err
 	}
-	return meta, removeAll(j.fs, files.leftovers)
+	return meta, j.witness.record(j.fs, j.synced, j.last, j.boot)
+}
+
+// examine finds out which files and batches there are, and whether there must be others. It changes nothing.
+func (j *Journal) examine() (files contents, t tail, err error) {
+	if j.witness, err = openWitness(j.fs); err != nil { // before the list: the files then have every batch that the witness knows
+		j.witness = new(witness)
+		return files, t, err
+	}
+	if j.copied, err = readMark(j.fs); err != nil {
+		return files, t, err
+	}
+	if files, err = list(j.fs); err != nil {
+		return files, t, err
+	}
+	t, err = j.survey(files)
+	return files, t, err
+}
+
+// complete returns an error if there must be batches after the last one, which ends at byte off of the file with
+// this name.
+func (j *Journal) complete(name string, off int64) error {
+	if m := j.copied; m != nil {
+		if err := m.check(j.fs, j.last, name, off); err != nil || m.accepted {
+			return err
+		}
+	}
+	return j.witness.check(j.fs, j.last, name, off)
 }
 
 // read passes the state to visit and changes nothing.
 func (j *Journal) read(visit Visitor) (meta Meta, files contents, t tail, err error) {
-	if j.witness, err = openWitness(j.fs); err != nil {
-		j.witness = new(witness)
-		return meta, files, t, err
-	}
-	if files, err = list(j.fs); err != nil {
-		return meta, files, t, err
-	}
-	if t, err = j.survey(files); err != nil {
+	if files, t, err = j.examine(); err != nil {
 		return meta, files, t, err
 	}
 	err = merge(j.fs, j.snapshot, j.segments, nil, func(key, value []byte) error {
@@ -169,14 +206,14 @@ func (j *Journal) survey(files contents) (t tail, err error) {
 		if files.snapshot > 0 {
 			return t, missing(files.snapshot + 1)
 		}
-		return t, j.witness.check(j.fs, 0, fileName(kindJournal, 1), 0)
+		return t, j.complete(fileName(kindJournal, 1), 0)
 	}
 	s := &j.segments[len(j.segments)-1]
 	if t, err = findTail(j.fs, s); err != nil {
 		return t, err
 	}
 	j.last = s.next - 1
-	if err := j.witness.check(j.fs, j.last, t.name, s.bytes); err != nil {
+	if err := j.complete(t.name, s.bytes); err != nil {
 		return t, err
 	}
 	if s.next == s.first { // an empty journal: the new journal replaces it
@@ -231,11 +268,16 @@ func findTail(dir FS, s *segment) (t tail, err error) {
 	// was complete before the later one was begun. See BackUp.
 	now, _, err := r.batchAt(r.off)
 	if err == nil && now != s.next {
-		err = fmt.Errorf("%w: %s, byte %d: batch %d is damaged, but the later batch %d is whole; restore a backup, "+
-			"or cut the file off there (truncate -s %d) and remove %s to continue without the rest",
-			ErrDamaged, r.path, r.off, s.next, later, r.off, dir.Path(witnessFile))
+		err = damaged(dir, r, s.next)
 	}
 	return t, err
+}
+
+// damaged returns the error for a journal whose batch with this number is damaged, while others after it are whole.
+func damaged(dir FS, r *reader, number uint64) error {
+	return fmt.Errorf("%w: %s, byte %d: batch %d is damaged, and later ones are there; the last whole one before it is %d; restore a backup, "+
+		"or cut the file off there (truncate -s %d), remove the journals with larger numbers, and %s",
+		ErrDamaged, r.path, r.off, number, number-1, r.off, byHand(dir))
 }
 
 // provesSynced searches the rest of the file of r for a batch that says that batch number

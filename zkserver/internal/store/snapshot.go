@@ -23,26 +23,30 @@ func stopped(stop chan struct{}) error {
 	}
 }
 
-// each calls f for every change in order. When stop is closed, it returns errStopped.
-func (s segment) each(dir FS, stop chan struct{}, f func(key, value []byte) error) error {
+// each calls f for every change in order. It returns where the last batch ends. When stop is closed, it returns
+// errStopped.
+func (s segment) each(dir FS, stop chan struct{}, f func(key, value []byte) error) (end int64, err error) {
 	r, err := openReader(dir, kindJournal, s.number)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer r.close()
 	for n := s.first; n < s.next; n++ {
-		b, err := r.must(n)
+		b, ok, err := r.next(n)
+		if err == nil && !ok {
+			err = damaged(dir, r, n)
+		}
+		if err == nil {
+			err = stopped(stop)
+		}
+		if err == nil {
+			err = r.each(b, f)
+		}
 		if err != nil {
-			return err
-		}
-		if err := stopped(stop); err != nil {
-			return err
-		}
-		if err := eachChange(b, f); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return r.off, nil
 }
 
 // eachOfSnapshot calls f for every key and its value. A batch without changes ends the snapshot. When
@@ -61,7 +65,7 @@ func eachOfSnapshot(dir FS, number uint64, stop chan struct{}, f func(key, value
 		if err := stopped(stop); err != nil {
 			return err
 		}
-		if err := eachChange(b, f); err != nil {
+		if err := r.each(b, f); err != nil {
 			return err
 		}
 	}
@@ -74,7 +78,7 @@ func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f fu
 	latest := make(map[string]int) // the index of the last change of each key
 	count := 0
 	for _, s := range segments {
-		err := s.each(dir, stop, func(key, _ []byte) error {
+		_, err := s.each(dir, stop, func(key, _ []byte) error {
 			latest[string(key)] = count
 			count++
 			return nil
@@ -85,7 +89,7 @@ func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f fu
 	}
 	if snapshot > 0 {
 		err := eachOfSnapshot(dir, snapshot, stop, func(key, value []byte) error {
-			if _, changed := latest[string(key)]; changed {
+			if _, changed := latest[string(key)]; changed || value == nil { // a part that format 3 did not have
 				return nil
 			}
 			return f(key, value)
@@ -96,7 +100,7 @@ func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f fu
 	}
 	count = 0
 	for _, s := range segments {
-		err := s.each(dir, stop, func(key, value []byte) error {
+		_, err := s.each(dir, stop, func(key, value []byte) error {
 			count++
 			if value == nil || latest[string(key)] != count-1 {
 				return nil
@@ -110,31 +114,37 @@ func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f fu
 	return nil
 }
 
-// compacted is the result of a compaction: the snapshot with this number replaces the old
+// compacted is the result of a compaction. If it has merged, the snapshot with this number replaces the old
 // snapshot and the first segments.
 type compacted struct {
-	number   uint64
-	size     int64
-	segments int
-	err      error
+	merged    bool
+	number    uint64
+	size      int64
+	segments  int
+	leftovers []string // replaced files that it could not remove
+	err       error
 }
 
 // errStopped is the error of a compaction that Close has stopped.
 var errStopped = errors.New("stopped")
 
-// startCompaction starts a goroutine that merges a snapshot and segments into the next
-// snapshot and removes them. No other goroutine uses these files any more. The goroutine ends
-// when it has sent its result, and soon after stop is closed.
-func startCompaction(dir FS, snapshot uint64, segments []segment, stop chan struct{}) chan compacted {
+// startCompaction starts a goroutine that removes leftovers, merges a snapshot and segments, if there are
+// any, into the next snapshot, and removes them. No other goroutine uses these files any more. The goroutine
+// ends when it has sent its result, and soon after stop is closed.
+func startCompaction(dir FS, snapshot uint64, segments []segment, leftovers []string, stop chan struct{}) chan compacted {
 	done := make(chan compacted, 1)
-	segments = slices.Clone(segments)
+	segments, leftovers = slices.Clone(segments), slices.Clone(leftovers)
 	go func() {
-		c := compacted{number: segments[len(segments)-1].number, segments: len(segments)}
-		c.size, c.err = writeSnapshot(dir, snapshot, segments, stop)
-		if c.err == nil {
-			c.err = removeAll(dir, replaced(snapshot, segments))
+		var c compacted
+		defer func() { done <- c }()
+		if c.leftovers, c.err = removeAll(dir, leftovers); c.err != nil || len(segments) == 0 {
+			return
 		}
-		done <- c
+		c.number, c.segments = segments[len(segments)-1].number, len(segments)
+		if c.size, c.err = writeSnapshot(dir, snapshot, segments, stop); c.err == nil {
+			c.merged = true
+			c.leftovers, c.err = removeAll(dir, replaced(snapshot, segments))
+		}
 	}()
 	return done
 }
@@ -150,21 +160,21 @@ func replaced(snapshot uint64, segments []segment) (names []string) {
 	return names
 }
 
-// removeAll removes files. A missing file is no error.
-func removeAll(dir FS, names []string) error {
-	for _, name := range names {
+// removeAll removes files. A missing file is no error. It returns the files that it has not removed.
+func removeAll(dir FS, names []string) ([]string, error) {
+	for i, name := range names {
 		if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return names[i:], err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // writeSnapshot writes the snapshot of the state after segments and returns its size.
 func writeSnapshot(dir FS, snapshot uint64, segments []segment, stop chan struct{}) (size int64, err error) {
 	last := segments[len(segments)-1]
 	name := fileName(kindSnapshot, last.number)
-	err = makeFile(dir, name, func(f File) error {
+	f, err := makeFile(dir, name, func(f File) error {
 		w := snapshotWriter{file: f, head: newHeader(kindSnapshot, last.number, last.next), stop: stop}
 		if err := w.write(w.head.encode()); err != nil {
 			return err
@@ -182,8 +192,11 @@ func writeSnapshot(dir FS, snapshot uint64, segments []segment, stop chan struct
 		size = w.off
 		return err
 	})
-	if errors.Is(err, errStopped) {
-		err = errors.Join(err, removeAll(dir, []string{name + temporary}))
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		err = nameFile(dir, name)
 	}
 	return size, err
 }

@@ -60,9 +60,9 @@ func (w *witness) check(dir FS, last uint64, name string, off int64) error {
 	if must <= last {
 		return nil
 	}
-	return fmt.Errorf("%w: %s ends at byte %d with batch %d, but batch %d %s: the end of the file or a whole file is lost, "+
-		"or the directory was copied while the server ran; restore a backup, or remove %s to continue without the lost batches",
-		ErrDamaged, dir.Path(name), off, last, must, why, dir.Path(witnessFile))
+	return fmt.Errorf("%w: %s ends at byte %d with batch %d, the last whole one, but batch %d %s: the end of the file or a whole file is lost, "+
+		"or the directory was copied while the server ran; restore a backup, or %s",
+		ErrDamaged, dir.Path(name), off, last, must, why, byHand(dir))
 }
 
 // record writes the numbers, and makes the file if it does not exist. It does not sync.

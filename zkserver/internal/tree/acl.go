@@ -390,6 +390,6 @@ func (t *Tree) setACL(tx Txn, path string, list []zkproto.ACL, version int32) (z
 		return refuse(zkproto.CodeBadVersion)
 	}
 	n.acl, n.aversion = acl, n.aversion+1
-	t.touch(n)
+	t.touch(n, setOf(PartACL))
 	return n.stat(), zkproto.CodeOK
 }

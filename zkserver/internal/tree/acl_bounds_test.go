@@ -12,15 +12,7 @@ func loadACL(t *testing.T, path string, list []zkproto.ACL) *Tree {
 	t.Helper()
 	from := New()
 	from.link(&node{path: path, acl: &acl{entries: list}})
-	record, _ := from.AppendNode(nil, path)
-	tr := New()
-	if err := tr.LoadNode(path, record); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.Loaded(); err != nil {
-		t.Fatal(err)
-	}
-	return tr
+	return reload(t, from)
 }
 
 // A long ACL from an older store is kept unchanged and enforced.

@@ -178,7 +178,7 @@ func TestWorkOfATransactionIsBounded(t *testing.T) {
 			for n := tr.nodes[deepest]; tt.watch && n != nil; n = n.parent {
 				tr.AddWatch(1, n.path, zkproto.ModePersistentRecursive)
 			}
-			tr.TakeChanges(func(string) {})
+			discard(tr)
 			tr.TakeEvents()
 			do := func(n int) zkproto.Code {
 				ops := make([]zkproto.MultiOp, n)

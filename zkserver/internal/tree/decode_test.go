@@ -6,30 +6,31 @@ import (
 	"testing"
 )
 
-// FuzzLoadNode loads arbitrary bytes as the record of a node. An accepted record is written as it
+// FuzzLoadNode loads arbitrary bytes as a record of a node. An accepted record is written as it
 // was read, except for a TTL of zero or less, which means none.
 func FuzzLoadNode(f *testing.F) {
-	tr := New()
-	tr.nodes["/a"] = &node{data: []byte("x"), acl: openACL, czxid: 1, ttl: 5, version: 2}
-	tr.nodes["/b"] = &node{acl: readOnlyACL, owner: 7, container: true}
-	for _, path := range []string{"/", "/a", "/b"} {
-		record, _ := tr.AppendNode(nil, path)
-		f.Add(path, record)
+	for _, n := range []*node{
+		{acl: openACL, data: []byte{}},
+		{data: []byte("x"), acl: openACL, czxid: 1, ttl: 5, version: 2},
+		{acl: readOnlyACL, owner: 7, container: true, pzxid: 5, creations: -1},
+	} {
+		for _, p := range Parts() {
+			f.Add("/a", byte(p), n.append(nil, p))
+		}
 	}
-	f.Add("a", []byte{0xff, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff})
-	f.Fuzz(func(t *testing.T, path string, record []byte) {
+	f.Add("a", byte(PartNode), []byte{0xff, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, path string, part byte, record []byte) {
+		p := Part(part)
 		tr := New()
-		if err := tr.LoadNode(path, record); err != nil {
+		if err := tr.LoadNode(path, p, record); err != nil {
 			return
 		}
-		tr.nodes[path] = tr.loading[0] // as Loaded does, if there is a parent
-		first, _ := tr.AppendNode(nil, path)
+		first := tr.loading.nodes[path].append(nil, p)
 		again := New()
-		if err := again.LoadNode(path, first); err != nil {
+		if err := again.LoadNode(path, p, first); err != nil {
 			t.Fatalf("%q: the written record is refused: %v", path, err)
 		}
-		again.nodes[path] = again.loading[0]
-		if second, _ := again.AppendNode(nil, path); !bytes.Equal(first, second) {
+		if second := again.loading.nodes[path].append(nil, p); !bytes.Equal(first, second) {
 			t.Errorf("%q: %x is written as %x, and that as %x", path, record, first, second)
 		}
 	})

@@ -28,7 +28,7 @@ func FuzzTree(f *testing.F) {
 			tx := Txn{Zxid: zxid, Time: zxid, Session: int64(mode%2) + 1}
 			path := paths[int(arg)%len(paths)]
 			before, order := snapshot(tr), orders(tr)
-			failed := false
+			failed, worst := false, -1
 			op := func(instr byte) zkproto.MultiOp {
 				o := zkproto.MultiOp{Path: path, ACL: openACL.entries, Flags: mode, Version: mode - 1, Data: []byte{arg}}
 				o.Op = []zkproto.Op{zkproto.OpCreate2, zkproto.OpDelete, zkproto.OpSetData, zkproto.OpCheck, zkproto.OpCreateContainer}[instr%5]
@@ -40,10 +40,15 @@ func FuzzTree(f *testing.F) {
 			switch instr % 9 {
 			case 0, 1, 2, 3, 4: // a transaction of one operation must equal the plain write
 				o := op(instr)
+				worst = tr.Worst(&o)
 				results, code := tr.Multi(tx, []zkproto.MultiOp{o})
 				failed = code != zkproto.CodeOK || results[0].Err != zkproto.CodeOK
 			case 5:
 				ops := []zkproto.MultiOp{op(arg), op(arg + 1), op(arg + 2), op(arg + 3)}
+				worst = 0
+				for i := range ops {
+					worst += tr.Worst(&ops[i])
+				}
 				results, code := tr.Multi(tx, ops)
 				failed = code != zkproto.CodeOK || results[0].Op == zkproto.OpError
 			case 6:
@@ -54,6 +59,7 @@ func FuzzTree(f *testing.F) {
 				}
 			case 8:
 				acl := []zkproto.ACL{{Perms: mode * 7, Scheme: "world", ID: "anyone"}}
+				worst = tr.Worst(&zkproto.MultiOp{Op: zkproto.OpSetACL, Path: path, ACL: acl})
 				_, code := tr.SetACL(tx, path, acl, mode-1)
 				failed = code != zkproto.CodeOK
 			}
@@ -62,13 +68,20 @@ func FuzzTree(f *testing.F) {
 				t.Fatal("a failed write changed the tree")
 			}
 			tr.TakeEvents()
-			tr.TakeChanges(func(path string) {
-				if record, there := tr.AppendNode(nil, path); there {
-					known[path] = string(record)
+			bound, written := tr.Unsaved(), 0
+			tr.TakeChanges(func(path string, p Part, record []byte) {
+				if written += len(path) + len(record) + 12; record != nil {
+					known[string(p)+path] = string(record)
 				} else {
-					delete(known, path)
+					delete(known, string(p)+path)
 				}
 			})
+			if worst >= 0 && written > worst {
+				t.Fatalf("%d bytes were written; %d were the most", written, worst)
+			}
+			if written > bound || bound == 0 && written > 0 {
+				t.Fatalf("%d bytes were written; the bound is %d", written, bound)
+			}
 			if !reflect.DeepEqual(known, snapshot(tr)) {
 				t.Fatal("a change was not reported")
 			}

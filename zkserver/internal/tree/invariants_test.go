@@ -8,30 +8,41 @@ func assertUntouched(t *testing.T, tr *Tree) {
 	if ev := tr.TakeEvents(); len(ev) != 0 {
 		t.Errorf("a failed write caused events %v", ev)
 	}
-	tr.TakeChanges(func(path string) { t.Errorf("a failed write changed %s", path) })
+	tr.TakeChanges(func(path string, _ Part, _ []byte) { t.Errorf("a failed write changed %s", path) })
 	assertConsistent(t, tr)
 }
 
-// snapshot returns the whole state that survives a restart.
+// discard takes the changes of a tree.
+func discard(tr *Tree) { tr.TakeChanges(func(string, Part, []byte) {}) }
+
+// snapshot returns the whole state that survives a restart: the record of each part, by its letter and the path.
 func snapshot(tr *Tree) map[string]string {
 	m := make(map[string]string)
-	for path := range tr.nodes {
-		record, _ := tr.AppendNode(nil, path)
-		m[path] = string(record)
+	for path, n := range tr.nodes {
+		for _, p := range Parts() {
+			if n.parts()&setOf(p) != 0 {
+				m[string(p)+path] = string(n.append(nil, p))
+			}
+		}
 	}
 	return m
+}
+
+// load loads the records of a snapshot.
+func load(tr *Tree, records map[string]string) error {
+	for key, record := range records {
+		if err := tr.LoadNode(key[1:], Part(key[0]), []byte(record)); err != nil {
+			return err
+		}
+	}
+	return tr.Loaded()
 }
 
 // reload returns the tree as a restart would load it.
 func reload(t *testing.T, tr *Tree) *Tree {
 	t.Helper()
 	again := New()
-	for path, record := range snapshot(tr) {
-		if err := again.LoadNode(path, []byte(record)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := again.Loaded(); err != nil {
+	if err := load(again, snapshot(tr)); err != nil {
 		t.Fatal(err)
 	}
 	return again

@@ -103,10 +103,22 @@ func (t *Tree) onUndo(f func()) {
 	}
 }
 
-// touch records that the current write changes n.
-func (t *Tree) touch(n *node) {
-	t.touched = append(t.touched, n.path)
+// A touch is a change of some parts of a node.
+type touch struct {
+	node  *node
+	some  parts
+	bytes int // see written
+}
+
+// touch records that the current write has changed some parts of n.
+func (t *Tree) touch(n *node, some parts) {
+	t.touched = append(t.touched, touch{n, some, n.written(some)})
 	t.lasts = t.lasts || n.owner == 0
+}
+
+// touchQuietly is touch for a change that ends with the sessions that have caused it, see TakeChanges.
+func (t *Tree) touchQuietly(n *node, p Part) {
+	t.touched = append(t.touched, touch{n, setOf(p), n.written(setOf(p))})
 }
 
 // finish ends a write. On success its watches fire and its changes count. On failure it is undone
@@ -122,14 +134,22 @@ func (t *Tree) finish(code zkproto.Code) {
 		for _, tr := range t.triggers {
 			t.fire(tr)
 		}
-		for _, path := range t.touched {
-			t.changed[path] = struct{}{}
+		for _, c := range t.touched {
+			n := c.node
+			if n.dirty == 0 {
+				t.changed = append(t.changed, n)
+			}
+			if n.dirty&setOf(PartChildren) == 0 || c.some != setOf(PartChildren) {
+				t.unsaved += c.bytes
+			}
+			n.dirty |= c.some
 		}
 		t.lasting = t.lasting || t.lasts
 	}
 	t.lasts = false
 	clear(t.undo)
 	clear(t.triggers) // they refer to nodes
+	clear(t.touched)
 	t.grown, t.foreseen = 0, 0
 	t.undo, t.triggers, t.touched = t.undo[:0], t.triggers[:0], t.touched[:0]
 }

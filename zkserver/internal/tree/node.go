@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -24,6 +23,7 @@ type node struct {
 	aversion  int32
 	container bool
 	quota     bool  // Tree.quotas has the path
+	dirty     parts // see Tree.changed
 	ttl       int64 // milliseconds; 0 if there is none
 
 	recursive *watchers // recursive watches on the path; nil or empty if there are none
@@ -122,93 +122,6 @@ func (n *node) stat() zkproto.Stat {
 		EphemeralOwner: n.owner, DataLength: int32(len(n.data)),
 		NumChildren: int32(n.count()), Pzxid: n.pzxid,
 	}
-}
-
-// AppendNode appends the record of path for the store and reports whether the node
-// exists. Children are not part of it: their own records name their parent.
-func (t *Tree) AppendNode(b []byte, path string) ([]byte, bool) {
-	n := t.nodes[path]
-	if n == nil {
-		return b, false
-	}
-	b = zkproto.AppendBytes(b, n.data)
-	b = zkproto.AppendACLs(b, n.acl.entries)
-	for _, v := range [...]int64{n.czxid, n.mzxid, n.pzxid, n.ctime, n.mtime, n.owner} {
-		b = zkproto.AppendInt64(b, v)
-	}
-	for _, v := range [...]int32{n.version, n.creations, n.aversion} {
-		b = zkproto.AppendInt32(b, v)
-	}
-	b = zkproto.AppendBool(b, n.container)
-	if n.ttl > 0 { // otherwise absent, as in records of versions without it
-		b = zkproto.AppendInt64(b, n.ttl)
-	}
-	return b, true
-}
-
-// LoadNode restores a record that AppendNode made. Records may come in any order. Call
-// Loaded after the last one.
-func (t *Tree) LoadNode(path string, record []byte) error {
-	if err := zkproto.ValidatePath(path); err != nil {
-		return err
-	}
-	r := zkproto.NewReader(record)
-	n := &node{path: path, data: cloneData(r.Bytes()), acl: newACL(zkproto.DecodeACLs(r))}
-	for _, v := range [...]*int64{&n.czxid, &n.mzxid, &n.pzxid, &n.ctime, &n.mtime, &n.owner} {
-		*v = r.Int64()
-	}
-	for _, v := range [...]*int32{&n.version, &n.creations, &n.aversion} {
-		*v = r.Int32()
-	}
-	n.container = r.Bool()
-	if r.Remaining() > 0 {
-		n.ttl = r.Int64()
-	}
-	if err := r.Complete(); err != nil {
-		return fmt.Errorf("record of node %s: %w", path, err)
-	}
-	t.loading = append(t.loading, n)
-	return nil
-}
-
-// Loaded links the records to each other and to their sessions.
-func (t *Tree) Loaded() error {
-	nodes := make(map[string]*node, len(t.loading)+len(t.nodes))
-	for _, n := range t.loading {
-		nodes[n.path] = n
-	}
-	for path, n := range t.nodes { // the nodes of New, where the store has no record of them
-		if nodes[path] == nil {
-			n.children, n.parent, n.descendants = nil, nil, 0
-			nodes[path] = n
-			t.loading = append(t.loading, n)
-		}
-	}
-	for _, n := range t.loading {
-		n.bytes = int64(len(n.data))
-	}
-	t.nodes = nodes
-	// Count no node of New twice.
-	clear(t.ephemerals)
-	t.reapable, t.unreaped = list{}, 0
-	t.ephemeralCount, t.dataBytes = 0, int64(len("/")+len(nodes["/"].data))
-	var parent *node
-	var parentPath string
-	for _, n := range t.loading {
-		if n.path == "/" {
-			continue
-		}
-		// Siblings often follow each other, in the order in which they were created.
-		if p := parentOf(n.path); parent == nil || p != parentPath {
-			if parent, parentPath = nodes[p], p; parent == nil {
-				return fmt.Errorf("node %s has no parent", n.path)
-			}
-		}
-		t.index(n, parent)
-	}
-	t.loading = nil
-	t.loadQuotas()
-	return nil
 }
 
 // parentOf returns the path of the parent. path has a slash in it.

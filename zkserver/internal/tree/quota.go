@@ -210,7 +210,7 @@ func (t *Tree) keep(n *node, text []byte) {
 	}
 	t.onUndo(func() { set(old) })
 	set(text)
-	t.touched = append(t.touched, n.path)
+	t.touchQuietly(n, PartNode)
 }
 
 // overQuota reports whether that many more nodes and bytes would exceed a hard limit of the quota

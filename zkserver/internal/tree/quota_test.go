@@ -144,16 +144,7 @@ func TestQuotaIsThereAfterARestart(t *testing.T) {
 	q := newQuotaTree(t, false)
 	q.create("/a", "1")
 	q.limit("/a", "count=5,bytes=5")
-	again := &quotaTree{T: t, Tree: New(), zxid: q.zxid}
-	for path := range q.nodes {
-		record, _ := q.AppendNode(nil, path)
-		if err := again.LoadNode(path, record); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := again.Loaded(); err != nil {
-		t.Fatal(err)
-	}
+	again := &quotaTree{T: t, Tree: reload(t, q.Tree), zxid: q.zxid}
 	again.create("/a/b", "23")
 	again.wantStats("/a", "count=2,bytes=3")
 }

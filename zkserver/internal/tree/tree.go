@@ -25,14 +25,16 @@ type Tree struct {
 
 	last *keyring // of the last client, see find
 
-	changed map[string]struct{}
+	changed []*node // nodes with dirty parts, and removed nodes, in the order of their first change
 	lasting bool    // see TakeChanges
-	loading []*node // between LoadNode and Loaded
+	unsaved int     // see Unsaved
+	record  []byte  // reused memory
+	loading loading
 
 	// The state of the current write; see finish.
 	undo     []func()
 	triggers []trigger
-	touched  []string
+	touched  []touch
 	lasts    bool                  // it changes a node that is not ephemeral
 	results  []zkproto.MultiResult // of Multi
 	grown    int                   // bytes that auth has added to ACLs
@@ -41,12 +43,13 @@ type Tree struct {
 
 // Bounds limit what clients can create; 0 is no limit.
 type Bounds struct {
-	ChildrenBytes int  // the encoded names of a node's children
-	Ephemerals    int  // the nodes of one session
-	Work          int  // of one transaction, see workOf
-	Quotas        bool // whether hard limits of quotas are enforced
-	QuotasBySuper bool // whether the superuser alone may set quotas
-	NoTTL         bool // whether nodes with a time to live are refused
+	ChildrenBytes int   // the encoded names of a node's children
+	Ephemerals    int   // the nodes of one session
+	Work          int   // of one transaction, see workOf
+	Data          int64 // all paths and data, with nodeBytes for each node
+	Quotas        bool  // whether hard limits of quotas are enforced
+	QuotasBySuper bool  // whether the superuser alone may set quotas
+	NoTTL         bool  // whether nodes with a time to live are refused
 
 	// Exceeded is called for every write that a bound refuses.
 	Exceeded func(by Bound)
@@ -63,6 +66,7 @@ const (
 	BoundQuota                   // Bounds.Quotas
 	BoundACL                     // MaxACLEntries, maxACLBytes and maxGrowth
 	BoundWork                    // Bounds.Work
+	BoundData                    // Bounds.Data
 )
 
 // exceeded calls Exceeded, if it is set.
@@ -75,12 +79,26 @@ func (b *Bounds) exceeded(by Bound) {
 // Bound sets the bounds of later writes.
 func (t *Tree) Bound(b Bounds) { t.bounds = b }
 
-// outOfBounds reports whether there is no room for a node called name below parent.
-func (t *Tree) outOfBounds(parent *node, name string, owner int64) bool {
+// nodeBytes is about the memory of a node besides its path and data.
+const nodeBytes = 300
+
+// full reports whether there is no room for that many more nodes and bytes.
+func (t *Tree) full(nodes int, bytes int64) bool {
+	if t.bounds.Data == 0 || t.dataBytes+bytes+nodeBytes*int64(len(t.nodes)+nodes) <= t.bounds.Data {
+		return false
+	}
+	t.bounds.exceeded(BoundData)
+	return true
+}
+
+// outOfBounds reports whether there is no room for a node called name below parent, with size bytes of data.
+func (t *Tree) outOfBounds(parent *node, name string, size int, owner int64) bool {
 	b := &t.bounds
 	switch {
 	case b.ChildrenBytes > 0 && parent.nameBytes()+int(wireBytes(name)) > b.ChildrenBytes:
 		b.exceeded(BoundChildren)
+		return true
+	case t.full(1, int64(len(parent.path)+1+len(name)+size)):
 		return true
 	case owner != 0 && b.Ephemerals > 0 && t.ephemerals[owner].count() >= b.Ephemerals:
 		b.exceeded(BoundEphemerals)
@@ -113,7 +131,6 @@ func New() *Tree {
 		identities: make(map[Watcher]*keyring),
 		told:       make(map[Watcher]struct{}),
 		last:       newKeyring(nil),
-		changed:    make(map[string]struct{}),
 	}
 	t.nodes["/"] = &node{path: "/", acl: openACL, data: []byte{}}
 	t.dataBytes = 1
@@ -152,21 +169,36 @@ func (t *Tree) WatchWeights(by Watcher) (own, all int) {
 // DataBytes returns the length of all paths and data.
 func (t *Tree) DataBytes() int64 { return t.dataBytes }
 
-// TakeChanges calls f for every path whose record may have changed since the last call,
-// in no particular order. AppendNode returns the record, or that there is none. TakeChanges
-// reports whether one of the changes outlives all sessions: a node that is not ephemeral was created,
-// removed or written. Changes of ephemeral nodes, and of their parents' counters, do not count.
-func (t *Tree) TakeChanges(f func(path string)) (lasting bool) {
-	for path := range t.changed {
-		f(path)
+// TakeChanges calls f for every part of a node that may have changed since the last call. record is nil
+// if the part has no record any more, and valid during the call otherwise. The parts of one write
+// follow each other. TakeChanges reports whether one of the changes outlives all sessions: a node that
+// is not ephemeral was created, removed or written. Changes of ephemeral nodes, and of their parents'
+// counters, do not count.
+func (t *Tree) TakeChanges(f func(path string, p Part, record []byte)) (lasting bool) {
+	for i, n := range t.changed {
+		now := t.nodes[n.path]
+		for _, p := range Parts() {
+			switch {
+			case n.dirty&setOf(p) == 0:
+			case now == nil || now.parts()&setOf(p) == 0:
+				f(n.path, p, nil)
+			case now == n: // otherwise a new node has the path, and comes later
+				t.record = n.append(t.record[:0], p)
+				f(n.path, p, t.record)
+			}
+		}
+		n.dirty, t.changed[i] = 0, nil
 	}
-	clear(t.changed)
+	t.changed, t.unsaved = t.changed[:0], 0
 	lasting, t.lasting = t.lasting, false
 	return lasting
 }
 
 // Changed reports whether TakeChanges would call f.
 func (t *Tree) Changed() bool { return len(t.changed) > 0 }
+
+// Unsaved returns a bound of the bytes that the changes since the last TakeChanges take in the store.
+func (t *Tree) Unsaved() int { return t.unsaved }
 
 // wireBytes returns the length of a name in an encoded list of children.
 func wireBytes(name string) int32 { return int32(4 + len(name)) }

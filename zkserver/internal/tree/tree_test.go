@@ -66,7 +66,7 @@ func sample(t *testing.T) *Tree {
 	}
 	mustCreate(t, tr, "/nodelete/x", zkproto.FlagPersistent)
 	tr.TakeEvents()
-	tr.TakeChanges(func(string) {})
+	discard(tr)
 	return tr
 }
 
@@ -414,19 +414,25 @@ func TestDescendantsAndEphemerals(t *testing.T) {
 }
 
 func TestLoadRefusesWhatCannotBe(t *testing.T) {
-	good, _ := New().AppendNode(nil, "/zookeeper")
+	n := New().nodes["/zookeeper"]
+	good, children, acl := n.append(nil, PartNode), n.append(nil, PartChildren), n.append(nil, PartACL)
 	for _, tt := range []struct {
 		name, path string
+		part       Part
 		record     []byte
 		says       string
 	}{
-		{"orphan", "/x/y", good, "no parent"},
-		{"cut off", "/x", good[:len(good)-1], "record of node /x"},
-		{"too long", "/x", append(good[:len(good):len(good)], 0), "record of node /x"},
-		{"bad path", "x", good, "invalid path"},
+		{"orphan", "/x/y", PartNode, good, "no parent"},
+		{"cut off", "/x", PartNode, good[:len(good)-1], "record n of node /x"},
+		{"too long", "/x", PartNode, append(good[:len(good):len(good)], 0), "record n of node /x"},
+		{"bad path", "x", PartNode, good, "invalid path"},
+		{"children of no node", "/x", PartChildren, children, "node /x has no record of its own"},
+		{"children, cut off", "/", PartChildren, children[1:], "record c of node /"},
+		{"ACL of no node", "/x", PartACL, acl, "node /x has no record of its own"},
+		{"ACL, cut off", "/", PartACL, acl[:len(acl)-1], "record a of node /"},
 	} {
 		tr := New()
-		err := tr.LoadNode(tt.path, tt.record)
+		err := tr.LoadNode(tt.path, tt.part, tt.record)
 		if err == nil {
 			err = tr.Loaded()
 		}

@@ -16,6 +16,10 @@ func (t *Tree) Create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	return path, stat, code
 }
 
+// sequenceDigits is how many digits the number of a sequential node has. A negative number has one more
+// character.
+const sequenceDigits = 10
+
 // A kind is the kind of node that the operation and the flags of a create ask for.
 type kind struct{ ephemeral, sequential, container, ttl bool }
 
@@ -77,7 +81,7 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 		// The sequence number counts creations. It is neither the number of children nor
 		// Stat.Cversion: a number must not be reused while the parent exists. It wraps, as
 		// ZooKeeper documents.
-		path += fmt.Sprintf("%010d", parent.creations)
+		path += fmt.Sprintf("%0*d", sequenceDigits, parent.creations)
 	}
 	if zkproto.ValidatePath(path) != nil {
 		return refuse(zkproto.CodeBadArguments)
@@ -92,7 +96,7 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	if kind.ephemeral {
 		owner = tx.Session
 	}
-	if t.outOfBounds(parent, nameOf(path), owner) || t.bounds.Quotas && t.overQuota(t.quotaFor(path, parent), 1, int64(len(req.Data))) {
+	if t.outOfBounds(parent, nameOf(path), len(req.Data), owner) || t.bounds.Quotas && t.overQuota(t.quotaFor(path, parent), 1, int64(len(req.Data))) {
 		return refuse(zkproto.CodeQuotaExceeded)
 	}
 	n := &node{
@@ -111,8 +115,8 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	t.link(n)
 	parent.creations++
 	parent.pzxid = tx.Zxid
-	t.touch(n)
-	t.touched = append(t.touched, parentPath)
+	t.touch(n, n.parts())
+	t.touchQuietly(parent, PartChildren)
 	t.account(n, 1, int64(len(n.data)))
 	t.trigger(zkproto.EventNodeCreated, path, n, parent)
 	return path, n.stat(), zkproto.CodeOK
@@ -160,8 +164,10 @@ func (t *Tree) remove(tx Txn, n *node) {
 	})
 	t.unlink(n)
 	parent.pzxid = tx.Zxid
-	t.touch(n)
-	t.touched = append(t.touched, parent.path)
+	some := n.parts()
+	t.touched = append(t.touched, touch{n, some, n.removed(some)})
+	t.lasts = t.lasts || n.owner == 0
+	t.touchQuietly(parent, PartChildren)
 	t.account(n, -1, -int64(len(n.data)))
 	t.trigger(zkproto.EventNodeDeleted, n.path, n, parent)
 }
@@ -191,6 +197,8 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 		return zkproto.Stat{}, zkproto.CodeQuotaExceeded
 	case version != -1 && version != n.version:
 		return zkproto.Stat{}, zkproto.CodeBadVersion
+	case grown > 0 && t.full(0, grown):
+		return zkproto.Stat{}, zkproto.CodeQuotaExceeded
 	}
 	t.onUndo(func() {
 		n.data, n.version, n.mzxid, n.mtime = oldData, oldVersion, mzxid, mtime
@@ -200,7 +208,7 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 	t.dataBytes += grown
 	t.grow(n, grown)
 	n.data, n.version, n.mzxid, n.mtime = cloneData(data), n.version+1, tx.Zxid, tx.Time
-	t.touch(n)
+	t.touch(n, setOf(PartNode))
 	t.account(n, 0, grown)
 	t.trigger(zkproto.EventNodeDataChanged, path, n, nil)
 	return n.stat(), zkproto.CodeOK

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package daemon
+
+func memoryLimit() (limit int64, by string) { return 0, "" }
