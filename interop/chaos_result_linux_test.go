@@ -187,6 +187,11 @@ func (c *chaosRun) killedAt(t time.Duration) bool {
 	return slices.ContainsFunc(c.ended, func(p *chaosProcess) bool { return p.killed == t })
 }
 
+// sound reports whether nothing was violated and no update was lost.
+func (r *chaosResult) sound() bool {
+	return len(r.Sweep)+len(r.Linear)+len(r.Orphans)+len(r.Leaks)+r.Lost[storeFenced]+r.Lost[storeCommit] == 0
+}
+
 // demand fails the test for violations, and for a run that has shown too little.
 func (r *chaosResult) demand(t *testing.T) {
 	for what, found := range map[string][]string{

@@ -22,6 +22,10 @@ import (
 
 var killsFor = flag.Duration("kills-for", 25*time.Second, "how long the tests of the kinds go on whose servers are killed")
 
+// differentTrees is in the log of a server of 3.8.0 that has lost transactions, since it was killed while it synchronised
+// (ZOOKEEPER-3023, ZOOKEEPER-4785), or that has them alone. Then no promise of a lock can be kept.
+const differentTrees = "Digests are not matching"
+
 // whileServersAreKilled calls use with an ensemble, and again with another one if servers of 3.8.0 have lost
 // transactions, so that a client waited for ever.
 func whileServersAreKilled(t *testing.T, use func(t *testing.T, z *peers.ZooKeeper) error) {
@@ -33,7 +37,7 @@ func whileServersAreKilled(t *testing.T, use func(t *testing.T, z *peers.ZooKeep
 		}
 		var logs strings.Builder
 		z.WriteLogs(&logs)
-		if attempt == 3 || !strings.Contains(logs.String(), "Digests are not matching") {
+		if attempt == 3 || !strings.Contains(logs.String(), differentTrees) {
 			t.Fatal(err)
 		}
 		measured(t, "%v: but the servers of the ensemble have different trees; another ensemble", err)
