@@ -127,6 +127,7 @@ func (u *UI) page(name string, fill func(r *http.Request, v view, f *frame)) htt
 				f.User = who.Name
 			}
 		}
+		u.state.awaitFirst(r.Context())
 		v := u.state.view()
 		var s sheet
 		if f.Flash != "" { // for this user, and once

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast/internal/waitgraph"
+	"holdfast/zktest"
 )
 
 // slowPage is a page that takes time to make.
@@ -25,6 +26,7 @@ type slowPage struct {
 func newSlowPage(took time.Duration) *slowPage {
 	u := &UI{cfg: Config{Prefix: "/"}, state: newState(nil, "/")}
 	u.state.contact = contact{Loaded: true, Proven: time.Now()}
+	close(u.state.first)
 	return &slowPage{u: u, took: took}
 }
 
@@ -343,4 +345,39 @@ func TestTabsAreMarkedTogether(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The first page waits for the first reading. Without one, it claims nothing about the locks.
+func TestPagesBeforeTheFirstReading(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.NewServer()
+			defer srv.Close()
+			c := srv.Client()
+			if _, err := c.Session(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !answers {
+				defer srv.Stall()()
+			}
+			u, err := New(Config{Client: c, Prefix: "/locks/", Namespace: "/locks"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer u.Close()
+			for _, path := range []string{"/", "/locks", "/elections", "/shards", "/sessions", "/graph", "/health", "/lock?path=/locks/db"} {
+				w := httptest.NewRecorder()
+				u.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+				text := w.Body.String()
+				if strings.Contains(text, "No data yet") == answers {
+					t.Errorf("a server that answers: %v; %s: %s", answers, path, text)
+				}
+				for _, claim := range []string{"No lock is in use", "free", "None", "nobody"} {
+					if !answers && strings.Contains(text, claim) {
+						t.Errorf("%s claims %q before it has read the locks: %s", path, claim, text)
+					}
+				}
+			}
+		})
+	}
 }

@@ -72,7 +72,8 @@ type state struct {
 	contact contact
 	past    *past
 
-	hub *hub
+	hub   *hub
+	first chan struct{} // closed when the locks have been read for the first time
 
 	sorted shared[snapshot]
 	graph  shared[*waitgraph.Blocking]
@@ -84,7 +85,7 @@ func newState(c *zk.Client, prefix string) *state {
 	if base == "" {
 		base = "/"
 	}
-	s := &state{client: c, base: base, prefix: prefix, locks: make(map[string][]*lock), dirty: make(map[string]bool), past: newPast(), hub: newHub()}
+	s := &state{client: c, base: base, prefix: prefix, locks: make(map[string][]*lock), dirty: make(map[string]bool), past: newPast(), hub: newHub(), first: make(chan struct{})}
 	s.contact.Stale, s.contact.Why = time.Now(), "the locks have not been read yet"
 	s.mirror = &lockwatch.Mirror{
 		Base: base,
@@ -230,9 +231,23 @@ func (s *state) reset(polls bool) {
 	if !first && !polls {
 		s.past.gap(s.contact.Stale, now, s.contact.Why)
 	}
-	s.contact.Loaded, s.contact.Polls, s.contact.Denied = true, polls, denied
+	if s.contact.Loaded, s.contact.Polls, s.contact.Denied = true, polls, denied; first {
+		close(s.first)
+	}
 	s.contact.Stale, s.contact.Why, s.contact.Proven = time.Time{}, "", now
 	s.version++ // without locks, too: a reading is a version
+}
+
+// firstPatience is how long a page waits for the first reading. Then it says that there are no data yet.
+const firstPatience = 2 * time.Second
+
+func (s *state) awaitFirst(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, firstPatience)
+	defer cancel()
+	select {
+	case <-s.first:
+	case <-ctx.Done():
+	}
 }
 
 // look returns a node of the mirror.
