@@ -177,7 +177,7 @@ func TestBadInputIsExplained(t *testing.T) {
 			t.Errorf("%s, %s %.40q: %s\n  %d: %.300q", a.cmd.CommandPath(), a.what, a.value, fmt.Sprintf(format, args...), code, out)
 		}
 		accepted := strings.Contains(out, "http://refused") || strings.Contains(out, "/dev/null/none") ||
-			strings.Contains(out, "open x/store") || strings.Contains(out, "must be a terminal") ||
+			strings.Contains(out, "back up x: stat x: ") || strings.Contains(out, "must be a terminal") ||
 			strings.Contains(out, "the password has 0 bytes") || code == 0 // the DIR of backup, which is no store
 		if len(out) > 2000 {
 			complain("%d bytes", len(out))
