@@ -94,7 +94,8 @@ type Result struct {
 	Text string // for the model
 	Data any    // the same as a JSON object, for programs
 
-	// Undo is called if the client has cancelled the call: it gets no answer, so it does not know what the call did.
+	// Undo is called if the client has cancelled the call: it gets no answer, so it does not know what the call did. It is also
+	// called if the client cancels the call after the answer was sent: the two have crossed, and the client ignores the answer.
 	Undo func()
 }
 
@@ -116,6 +117,13 @@ type Server struct {
 	client  string
 	level   int                 // of Log, by the place in levels
 	running map[string]*running // by id
+	undos   []answered          // the latest calls that can be undone
+}
+
+// answered is a call that was answered.
+type answered struct {
+	id   string
+	undo func()
 }
 
 // running is a call that has not returned.
@@ -247,7 +255,7 @@ func (s *Server) handle(ctx context.Context, calls *sync.WaitGroup, r request) {
 	}
 	if notification {
 		if r.Method == "notifications/cancelled" {
-			s.cancel(r.Params)
+			s.cancel(calls, r.Params)
 		}
 		return
 	}
@@ -325,7 +333,7 @@ func (s *Server) initialize(r request) {
 }
 
 // cancel ends a call that the client no longer wants.
-func (s *Server) cancel(params json.RawMessage) {
+func (s *Server) cancel(calls *sync.WaitGroup, params json.RawMessage) {
 	var p struct {
 		RequestID json.RawMessage `json:"requestId"`
 	}
@@ -337,7 +345,20 @@ func (s *Server) cancel(params json.RawMessage) {
 	if c := s.running[string(p.RequestID)]; c != nil {
 		c.cancelled = true
 		c.cancel()
+	} else if undo := s.undoOf(string(p.RequestID)); undo != nil {
+		calls.Go(undo)
 	}
+}
+
+// undoOf returns the Undo of an answered call, or nil, and forgets it. mu must be held.
+func (s *Server) undoOf(id string) func() {
+	i := slices.IndexFunc(s.undos, func(a answered) bool { return a.id == id })
+	if i < 0 {
+		return nil
+	}
+	undo := s.undos[i].undo
+	s.undos = slices.Delete(s.undos, i, i+1)
+	return undo
 }
 
 // call runs a tool in a goroutine.
@@ -365,6 +386,7 @@ func (s *Server) call(ctx context.Context, calls *sync.WaitGroup, r request) {
 	full := len(s.running) >= maxCalls
 	if !twice && !full {
 		s.running[string(r.ID)] = mine
+		s.undoOf(string(r.ID)) // a client that uses an id again means the later call
 	}
 	c := &Call{Client: s.client, arguments: p.Arguments}
 	s.mu.Unlock()
@@ -391,6 +413,11 @@ func (s *Server) call(ctx context.Context, calls *sync.WaitGroup, r request) {
 		s.mu.Lock()
 		delete(s.running, string(r.ID))
 		cancelled := mine.cancelled
+		if !cancelled && err == nil && result.Undo != nil {
+			if s.undos = append(s.undos, answered{string(r.ID), result.Undo}); len(s.undos) > maxCalls {
+				s.undos = slices.Delete(s.undos, 0, 1)
+			}
+		}
 		s.mu.Unlock()
 		if cancelled {
 			if err == nil && result.Undo != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -255,6 +256,36 @@ func TestACancelledCallIsUndone(t *testing.T) {
 	c.in.Close()
 	if err := <-c.ended; err != nil || undone.Load() != 1 {
 		t.Errorf("%v, undone %d times; want 1", err, undone.Load())
+	}
+}
+
+// A cancellation that crosses the answer comes when the call has ended. The client ignores the answer, so the call is undone.
+func TestACallThatIsCancelledTooLateIsUndone(t *testing.T) {
+	undone := make(chan string, 10)
+	tool := Tool{Name: "take", Call: func(_ context.Context, c *Call) (*Result, error) {
+		what := string(c.arguments)
+		return &Result{Text: what, Undo: func() { undone <- what }}, nil
+	}}
+	c := converse(t, &Server{Tools: []Tool{tool}})
+	c.begin()
+	for i, what := range []string{"first", "second", "third"} {
+		id := min(i, 1) // the second and the third have one id
+		c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"take","arguments":%q}}`, id, what))
+		c.hear()
+	}
+	for range 2 { // once
+		c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	}
+	if got := <-undone; got != `"third"` {
+		t.Errorf("%s is undone; want the latest call with this id", got)
+	}
+	c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}`)
+	if got := <-undone; got != `"first"` {
+		t.Errorf("%s is undone", got)
+	}
+	c.in.Close()
+	if err := <-c.ended; err != nil || len(undone) > 0 {
+		t.Errorf("%v, %d more undone", err, len(undone))
 	}
 }
 
