@@ -33,17 +33,13 @@ import (
 // WithKeep includes the local queue of [WithLocalHandoff]: goroutines of the client wait behind one node.
 // While nobody else waits, they hand the lock on without a bound; then the bound of WithLocalHandoff applies,
 // which is 0 without that option. The Holds of one node share its fencing token, and List often shows the
-// beginning of the first. The option is for [Mutex] and [RWMutex], and has no effect on
-// the read side. The other kinds refuse it, unless idle is 0.
+// beginning of the first.
 //
 // Lock caching of this sort is described for Chubby (Burrows 2006, section 2.4) and for Lustre's lock manager.
 func WithKeep(idle time.Duration) Option {
 	return func(o *options) {
 		o.keep = max(idle, 0)
-		o.given &^= givenKeep
-		if o.keep > 0 {
-			o.given |= givenKeep
-		}
+		setNumber(o, setKeep, idle, idle > 0)
 	}
 }
 

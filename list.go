@@ -49,8 +49,11 @@ type Entry struct {
 // layout's forms are left out. A transaction that changes nothing comes before the reads, since a server may be
 // behind the one that granted the lock.
 func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Entry, error) {
-	o := newOptions(opts)
-	entries, err := list(ctx, c, path, o.grammar)
+	o := newOptions("List", opts)
+	entries, err := []Entry(nil), o.refused
+	if err == nil {
+		entries, err = list(ctx, c, path, o.grammar)
+	}
 	if err != nil {
 		return nil, &Error{Op: "list", Path: path, Err: err}
 	}
@@ -297,8 +300,11 @@ type ForeignNode struct {
 // The makers of such nodes may not respect the lock. Of the options, only WithLayout
 // counts.
 func Foreign(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]ForeignNode, error) {
-	o := newOptions(opts)
-	found, err := foreign(ctx, c, path, o.grammar)
+	o := newOptions("Foreign", opts)
+	found, err := []ForeignNode(nil), o.refused
+	if err == nil {
+		found, err = foreign(ctx, c, path, o.grammar)
+	}
 	if err != nil {
 		return nil, &Error{Op: "list foreign nodes of", Path: path, Err: err}
 	}

@@ -15,18 +15,14 @@ import (
 // elsewhere waits for at most n+1 tenures where it would have waited for one. That is why it is not the
 // default. The lock goes back earlier if nobody waits here, or if somebody asks for it (see Revoke).
 //
-// The Holds of one node share its fencing token. The option is for [Mutex] and [RWMutex], among locks of one
+// The Holds of one node share its fencing token. The local queue is of locks of one
 // path, client and side with the same options; only [WithObserver] and [Reentrant] may differ. Locks whose options differ,
 // for example in the reason, have a queue and a node each. It has no effect
-// on the read side, which readers share, nor on TryLock, which fails with ErrLocked while the local queue is
-// not empty. The other kinds refuse it, unless n is 0, which is the default.
+// on TryLock, which fails with ErrLocked while the local queue is not empty. The default is 0.
 func WithLocalHandoff(n int) Option {
 	return func(o *options) {
-		o.handoffs = n
-		o.given &^= givenHandoff
-		if n > 0 {
-			o.given |= givenHandoff
-		}
+		o.handoffs = max(n, 0)
+		setNumber(o, setHandoff, n, n > 0)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"holdfast"
 	"holdfast/zktest"
@@ -63,13 +62,9 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{lock(holdfast.NewSemaphore(c, path, -1).Locker()), "the claim is -1: want 1 or more"},
 			{lock(holdfast.NewSemaphore(c, path, 2).LockerN(0)), "0 permits asked for: want 1 or more"},
 			{holdfast.NewSemaphore(c, path, 2).SetLimit(ctx, 0), "semaphore limit: 0: want 1 or more"},
-			{lock(holdfast.NewMutex(c, path, holdfast.AtMostOnce())), "are options of a Once: leave them out"},
-			{lock(holdfast.NewMutex(c, path, holdfast.WithSettle(time.Second))), "are options of a Shards: leave them out"},
 			{shards(0), "number of shards: 0: want 1 to 65536"},
-			{shards(2, holdfast.WithWeight(-1)), "WithWeight(-1): want 0 to 1048576"},
-			{shards(2, holdfast.WithSettle(-1)), "none of the times can be negative"},
-			{shards(2, holdfast.WithLayout(holdfast.LayoutKazoo)), "leave WithLayout out"},
-			{shards(2, holdfast.AtMostOnce()), "holdfast: run shards " + path + ": bad arguments: AtMostOnce"},
+			{shards(2, holdfast.WithWeight(1<<20+1)), "WithWeight(1048577): want 0 to 1048576"},
+			{shards(2, holdfast.WithSettle(-1)), "holdfast: run shards " + path + ": bad arguments: WithSettle(-1ns) is negative"},
 		} {
 			if tt.err == nil || !strings.Contains(tt.err.Error(), tt.says) {
 				t.Errorf("%v; want %q in it", tt.err, tt.says)

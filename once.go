@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,9 +29,6 @@ const (
 // reserved below the path of every lock. The directories are containers, which the server removes some
 // time after they became empty. Marks stay until [Once.Forget] or a later run (see [ForgetAfter]) removes
 // them. No node has a time to live.
-//
-// Of the general options, WithOwner, WithReason, WithACL and WithObserver have their usual effect. Every call fails with
-// [zk.ErrBadArguments] or ErrLayout if there is an option that a Once cannot honour.
 type Once struct {
 	client  *zk.Client
 	path    string
@@ -49,7 +47,12 @@ type onceOptions struct {
 // after its time, if the record says that the run failed.
 //
 // Such a record binds all callers of the key, also those without the option.
-func AtMostOnce() Option { return func(o *options) { o.once.atMostOnce = true } }
+func AtMostOnce() Option {
+	return func(o *options) {
+		o.once.atMostOnce = true
+		o.set(setAtMostOnce, true)
+	}
+}
 
 // ForgetAfter lets a run of a [Once] remove the marks of other keys that are older than d, by the server's
 // clock. The run removes them in the transaction that writes its own mark, at most 16 of them. After that,
@@ -58,7 +61,12 @@ func AtMostOnce() Option { return func(o *options) { o.once.atMostOnce = true } 
 // A run looks at 16 other keys at the most, drawn at random. So a mark can stay for longer than d.
 //
 // Runs that [AtMostOnce] has recorded, and that have no end, stay until [Once.Forget].
-func ForgetAfter(d time.Duration) Option { return func(o *options) { o.once.forgetAfter = d } }
+func ForgetAfter(d time.Duration) Option {
+	return func(o *options) {
+		o.once.forgetAfter = d
+		setNumber(o, setForgetAfter, d, d > 0)
+	}
+}
 
 // A Result says which run has answered a call of a [Once].
 type Result struct {
@@ -73,7 +81,7 @@ type Result struct {
 
 // NewOnce names the Once at path. It sends nothing.
 func NewOnce(c *zk.Client, path string, opts ...Option) *Once {
-	return &Once{c, path, newOptions(opts)}
+	return &Once{c, path, newOptions("a Once", opts)}
 }
 
 // Do calls f, unless a run of the key has succeeded before. Then it returns the result of that run, and
@@ -216,29 +224,7 @@ func (o *Once) call(ctx context.Context, op, key string, d time.Duration, f func
 }
 
 // check says what is wrong with the path and the options.
-func (o *Once) check() error {
-	if err := queue.ValidatePath(o.path); err != nil {
-		return err
-	}
-	wrong := ""
-	switch {
-	case o.options.grammar.Queue != names.Default.Queue:
-		return fmt.Errorf("%w %s: a Once has Curator's nodes only: leave WithLayout out", ErrLayout, o.options.grammar.Name)
-	case o.options.reentrant:
-		wrong = "Reentrant would run a function inside itself"
-	case o.options.handoffs > 0:
-		wrong = "WithLocalHandoff has no use, since a second caller gets the result of the first"
-	case o.options.keep > 0:
-		wrong = "WithKeep has no use, since the node of a key goes with its mark"
-	case o.options.value != nil:
-		wrong = "WithValue has no use, since the value is what the function returns"
-	case o.options.once.forgetAfter < 0:
-		wrong = fmt.Sprintf("ForgetAfter(%v) is negative", o.options.once.forgetAfter)
-	default:
-		return nil
-	}
-	return fmt.Errorf("%w: %s", zk.ErrBadArguments, wrong)
-}
+func (o *Once) check() error { return cmp.Or(queue.ValidatePath(o.path), o.options.refused) }
 
 // A job is one call.
 type job struct {

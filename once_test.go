@@ -289,45 +289,15 @@ func TestOnceKeys(t *testing.T) {
 	})
 }
 
-func TestOnceRefusesOptionsThatItCannotHonour(t *testing.T) {
+func TestOnceRefusesBadPathsAndPeriods(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
-		for name, tt := range map[string]struct {
-			opt  holdfast.Option
-			want error
-		}{
-			"Reentrant":        {holdfast.Reentrant(), zk.ErrBadArguments},
-			"WithLocalHandoff": {holdfast.WithLocalHandoff(3), zk.ErrBadArguments},
-			"WithKeep":         {holdfast.WithKeep(time.Minute), zk.ErrBadArguments},
-			"WithValue":        {holdfast.WithValue([]byte("x")), zk.ErrBadArguments},
-			"ForgetAfter":      {holdfast.ForgetAfter(-1), zk.ErrBadArguments},
-			"WithLayout":       {holdfast.WithLayout(holdfast.LayoutKazoo), holdfast.ErrLayout},
-		} {
-			o := holdfast.NewOnce(c, oncePath, tt.opt)
-			r := &runner{}
-			_, err := o.Do(t.Context(), "key", r.run)
-			_, within := o.Within(t.Context(), time.Second, r.run)
-			for _, err := range []error{err, within, o.Forget(t.Context(), "key")} {
-				if wantErr(t, err, tt.want); !strings.Contains(fmt.Sprint(err), name) {
-					t.Errorf("%s: %v", name, err)
-				}
-			}
-			wantCalls(t, r, 0)
-		}
 		for _, o := range []*holdfast.Once{holdfast.NewOnce(c, "/"), holdfast.NewOnce(c, "a")} {
 			_, err := o.Do(t.Context(), "key", (&runner{}).run)
 			wantErr(t, err, zk.ErrInvalidPath)
 		}
 		_, err := once(t, srv).Within(t.Context(), 0, (&runner{}).run)
 		wantErr(t, err, zk.ErrBadArguments)
-		do(t, holdfast.NewOnce(c, oncePath, holdfast.WithLayout(holdfast.LayoutCurator)), "key", &runner{})
-		for _, l := range []holdfast.Locker{
-			holdfast.NewMutex(c, lockPath, holdfast.AtMostOnce()), holdfast.NewNodeLock(c, lockPath, holdfast.ForgetAfter(1)),
-			holdfast.NewSemaphore(c, lockPath, 1, holdfast.AtMostOnce()).Locker(),
-		} {
-			_, err := l.Lock(t.Context())
-			wantErr(t, err, zk.ErrBadArguments)
-		}
 	})
 }
 

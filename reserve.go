@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -151,10 +152,11 @@ func (h *Hold) restOrLetGo(ctx context.Context, patience bool) (err error) {
 // Reserved returns the last reservation of the lock at path, or nil if there is none. It may be over. Give the
 // WithLayout of a lock with [LayoutNamed]; other layouts make no difference.
 func Reserved(ctx context.Context, c *zk.Client, path string, opts ...Option) (*Reservation, error) {
-	err := queue.ValidatePath(path)
+	o := newOptions("Reserved", opts)
+	err := cmp.Or(o.refused, queue.ValidatePath(path))
 	var r *Reservation
 	if err == nil {
-		r, _, err = reserved(ctx, c, path, reservedNode(path, newOptions(opts).grammar))
+		r, _, err = reserved(ctx, c, path, reservedNode(path, o.grammar))
 	}
 	if err != nil {
 		return nil, &Error{Op: "read the reservation of", Path: path, Err: err}

@@ -37,10 +37,9 @@ type Semaphore struct {
 // the limit. If the claim differs from the stored limit, the claim counts if nobody has a permit and nobody
 // else waits. Otherwise Acquire fails with ErrLimit, since programs that disagree would admit too many; the
 // error says who uses the stored limit. A limit of 0 claims nothing and follows the stored limit, also when
-// SetLimit changes it. A Semaphore refuses Reentrant, WithLocalHandoff and WithKeep.
+// SetLimit changes it.
 func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semaphore {
-	o := newOptions(opts)
-	o.refuse("a Semaphore", givenLocal|givenReentrant)
+	o := newOptions("a Semaphore", opts)
 	return semaphoreOf(c, path, limit, queue.Semaphore, o)
 }
 

@@ -35,11 +35,8 @@ type Slots struct {
 // NewSlots names n slots at path and claims that there are n. The first Acquire stores n. If the claim differs from
 // the stored number, the claim counts if nobody has a slot and nobody else waits. Otherwise Acquire fails with
 // ErrLimit. An n of 0 claims nothing and follows the stored number, also when SetLimit changes it.
-//
-// A Slots refuses Reentrant, WithLayout, WithLocalHandoff, WithKeep and WithValue.
 func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
-	o := newOptions(opts)
-	o.refuse("a Slots", givenLocal|givenLayout|givenReentrant|givenValue)
+	o := newOptions("a Slots", opts)
 	o.grammar = names.Slots
 	return &Slots{semaphoreOf(c, path, n, queue.Slots, o)}
 }

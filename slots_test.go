@@ -513,26 +513,6 @@ func TestSlotOfADeadSessionComesBack(t *testing.T) {
 	})
 }
 
-// A Slots knows the options that it cannot honour.
-func TestSlotsRefuseOptionsThatTheyCannotHonour(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		for name, option := range map[string]holdfast.Option{
-			"Reentrant": holdfast.Reentrant(), "WithLocalHandoff": holdfast.WithLocalHandoff(3),
-			"WithLayout": holdfast.WithLayout(holdfast.LayoutKazoo), "WithValue": holdfast.WithValue([]byte("x")),
-		} {
-			s := slots(t, srv, 2, option)
-			for _, acquire := range []func(context.Context, ...holdfast.Wish) (*holdfast.Hold, error){s.Acquire, s.TryAcquire} {
-				_, err := acquire(t.Context())
-				wantErr(t, err, zk.ErrBadArguments)
-				if !strings.Contains(fmt.Sprint(err), "a Slots cannot honour "+name+":") {
-					t.Errorf("%v; want the name of the option in it", err)
-				}
-			}
-		}
-		unlock(t, acquire(t, slots(t, srv, 2, holdfast.WithOwner("api-7"), holdfast.WithReason("ids"), holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"})), 0))
-	})
-}
-
 func TestAcquireUnderOnesOwnSlotIsADeadlock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := slots(t, srv, 2)

@@ -110,17 +110,17 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 525, bug: "a Semaphore ignores Reentrant and WithLocalHandoff", where: "holdfast at 183276b",
-			edits: []edit{{"semaphore.go", "\to.refuse(\"a Semaphore\", givenLocal|givenReentrant)\n", ""}},
+			edits: []edit{{"options.go", "\"a Semaphore\": setNote", "\"a Semaphore\": setReentrant | setHandoff | setNote"}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
 			number: 526, bug: "a NodeLock ignores WithLayout", where: "holdfast at 183276b",
-			edits: []edit{{"nodelock.go", "givenValue|givenLayout|givenLocal", "givenValue|givenLocal"}},
+			edits: []edit{{"options.go", "\"a NodeLock\":  setNote", "\"a NodeLock\":  setLayout | setNote"}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
 			number: 527, bug: "a Reentrant candidate joins its own term, and its new value is dropped", where: "holdfast at 183276b",
-			edits: []edit{{"election.go", "givenValue|givenLocal|givenReentrant)", "givenValue|givenLocal)"}},
+			edits: []edit{{"options.go", "\"an Election\": setACL", "\"an Election\": setReentrant | setACL"}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
@@ -130,7 +130,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 529, bug: "WithLocalHandoff(0), which is the default, is refused", where: "–",
-			edits: []edit{{"local_queue.go", "if n > 0 {\n\t\t\to.given", "if n >= 0 {\n\t\t\to.given"}},
+			edits: []edit{{"local_queue.go", "setNumber(o, setHandoff, n, n > 0)", "setNumber(o, setHandoff, n, n >= 0)"}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
@@ -145,8 +145,8 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 532, bug: "other kinds ignore the options of Shards", where: "–",
-			edits: []edit{{"options.go", "\tcase o.shards != (shardOptions{}):\n", "\tcase false:\n"}},
-			tests: []string{"TestOptionsOfAOnceAndOfShardsAreRefusedElsewhere"},
+			edits: []edit{{"options.go", "range settings {\n", "range settings[:13] {\n"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
 			number: 590, bug: "a writer yields before each write, also if the yield takes 10 ms", where: "ours until 23 November",

@@ -75,8 +75,8 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 462, bug: "slots ignore options that they cannot honour", where: "–",
-			edits: []edit{{"slots.go", "\to.refuse(\"a Slots\", givenLocal|givenLayout|givenReentrant|givenValue)\n", ""}},
-			tests: []string{"TestSlotsRefuseOptionsThatTheyCannotHonour"},
+			edits: []edit{{"options.go", "\"a Slots\":     setNote", "\"a Slots\":     setReentrant | setValue | setNote"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
 			number: 463, bug: "other kinds of lock take no notice of slots under their name", where: "–",
