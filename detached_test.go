@@ -517,7 +517,7 @@ func TestDetachedLockIsSeenByOtherKinds(t *testing.T) {
 		wantErr(t, err, holdfast.ErrKind)
 		_, err = holdfast.NewNodeLock(c, lockPath).TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
-		found, err := holdfast.Foreign(t.Context(), c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo))
+		found, err := holdfast.Foreign(t.Context(), c, lockPath, holdfast.LayoutKazoo)
 		if err != nil || len(found) != 1 || found[0].Kind == "" {
 			t.Errorf("Foreign: %v, %v", found, err)
 		}

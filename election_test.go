@@ -148,7 +148,7 @@ func TestTryCampaign(t *testing.T) {
 				if l, err := other.Leader(t.Context()); err != nil || string(l.Value) != "a" || l.Term != h.Token() {
 					t.Errorf("the leader is %q, %v; want a", l.Value, err)
 				}
-				if queue, err := holdfast.List(t.Context(), client(t, srv), lockPath, holdfast.WithLayout(layout)); err != nil || len(queue) != 1 {
+				if queue, err := holdfast.List(t.Context(), client(t, srv), lockPath, layout); err != nil || len(queue) != 1 {
 					t.Errorf("the queue is %v, %v; want the leader only", queue, err)
 				}
 				if err := h.Unlock(); err != nil {

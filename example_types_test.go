@@ -60,7 +60,7 @@ func ExampleOption() {
 		log.Fatal(err)
 	}
 	defer h.Unlock()
-	queue, err := holdfast.List(ctx, c, "/locks/invoices", ours...)
+	queue, err := holdfast.List(ctx, c, "/locks/invoices", holdfast.LayoutKazoo)
 	fmt.Println(queue[0].Owner, err)
 	// Output: billing-3 <nil>
 }

@@ -141,7 +141,7 @@ func TestLimitsOfLayoutsWithoutAnID(t *testing.T) {
 				})
 				h := lock(t, m)
 				wantQueued(t, c, 1)
-				if entries, err := holdfast.List(t.Context(), c, lockPath, use); err != nil || len(entries) != 1 || entries[0].Path != h.Path() {
+				if entries, err := holdfast.List(t.Context(), c, lockPath, l); err != nil || len(entries) != 1 || entries[0].Path != h.Path() {
 					t.Errorf("%+v, %v; want the holder", entries, err)
 				}
 				unlock(t, h)
@@ -177,7 +177,7 @@ func TestDirectoryWithANumberIsNoPlace(t *testing.T) {
 			t.Fatal("two hold the lock")
 		}
 		unlock(t, lock(t, holdfast.NewMutex(c, lockPath+"/-000000009"))) // a number before ours, while we wait
-		if entries, err := holdfast.List(t.Context(), c, lockPath, use); err != nil || len(entries) != 3 || !entries[0].Held || entries[0].Path != h.Path() {
+		if entries, err := holdfast.List(t.Context(), c, lockPath, l); err != nil || len(entries) != 3 || !entries[0].Held || entries[0].Path != h.Path() {
 			t.Errorf("%+v, %v; want the holder and two waiters", entries, err)
 		}
 		cancel()

@@ -466,7 +466,7 @@ func TestForeignNodesCanBeAskedFor(t *testing.T) {
 		}
 
 		// Locks of one directory are not foreign to each other.
-		found, err = holdfast.Foreign(t.Context(), c, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("web")))
+		found, err = holdfast.Foreign(t.Context(), c, lockPath, holdfast.LayoutNamed("web"))
 		if err != nil || slices.ContainsFunc(found, func(f holdfast.ForeignNode) bool { return strings.Contains(f.Path, "db_lock_") }) {
 			t.Errorf("%+v, %v; want no other named lock", found, err)
 		}
@@ -476,7 +476,7 @@ func TestForeignNodesCanBeAskedFor(t *testing.T) {
 		if found, err := holdfast.Foreign(t.Context(), c, lockPath+"2"); err != nil || len(found) != 0 {
 			t.Errorf("%+v, %v; want none of what List shows", found, err)
 		}
-		found, err = holdfast.Foreign(t.Context(), c, lockPath+"2", holdfast.WithLayout(holdfast.LayoutKazoo))
+		found, err = holdfast.Foreign(t.Context(), c, lockPath+"2", holdfast.LayoutKazoo)
 		if err != nil || len(found) != 1 || found[0].Path != h.Path() || found[0].Kind != "a semaphore, layout curator" {
 			t.Errorf("%+v, %v; want the permit", found, err)
 		}

@@ -194,7 +194,7 @@ func TestTokensTellLocksOfOneDirectoryApart(t *testing.T) {
 					t.Errorf("%+v is not in the order of tokens: the one before has %d", token, last)
 				}
 				last = token.Token
-				queue, err := holdfast.List(t.Context(), c, lockPath, holdfast.WithLayout(l))
+				queue, err := holdfast.List(t.Context(), c, lockPath, l)
 				if err != nil || len(queue) != 1 || queue[0].Token != token.Token {
 					t.Errorf("%+v: the queue is %+v, %v", token, queue, err)
 				}

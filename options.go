@@ -16,7 +16,7 @@ import (
 //
 //	WithOwner, WithReason, WithLabels   all but Election, whose nodes have the candidates' values
 //	WithObserver                        all but Detached
-//	WithLayout                          Mutex, RWMutex, Semaphore, Tree, Election, Detached; List, Foreign, Reserved
+//	WithLayout                          Mutex, RWMutex, Semaphore, Tree, Election, Detached
 //	WithValue                           Mutex, RWMutex, Semaphore, Tree
 //	Reentrant                           Mutex, RWMutex, NodeLock
 //	WithLocalHandoff, WithKeep          Mutex, RWMutex; without effect on the read side
@@ -88,9 +88,6 @@ var takes = map[string]setting{
 	"an Election": setACL | setLayout | setObserver,
 	"a Once":      setNote | setWithin | setACL | setObserver | setAtMostOnce | setForgetAfter,
 	"a Shards":    setNote | setWithin | setACL | setObserver | setWeight | setSettle | setMoveLimit | setHandover,
-	"List":        setLayout,
-	"Foreign":     setLayout,
-	"Reserved":    setLayout,
 }
 
 // newOptions returns the options of a kind of lock. With those that it cannot honour, every call on the lock fails.

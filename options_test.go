@@ -284,24 +284,6 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 				return err
 			},
 		}},
-		{"List", "WithLayout WithLocalHandoff(0) WithKeep(0)", map[string]call{
-			"list": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				_, err := holdfast.List(ctx, c, lockPath, opts...)
-				return err
-			},
-		}},
-		{"Foreign", "WithLayout WithLocalHandoff(0) WithKeep(0)", map[string]call{
-			"foreign": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				_, err := holdfast.Foreign(ctx, c, lockPath, opts...)
-				return err
-			},
-		}},
-		{"Reserved", "WithLayout WithLocalHandoff(0) WithKeep(0)", map[string]call{
-			"reserved": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				_, err := holdfast.Reserved(ctx, c, lockPath, opts...)
-				return err
-			},
-		}},
 	}
 	for _, kind := range kinds {
 		takes := strings.Fields(kind.takes)

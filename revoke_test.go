@@ -193,11 +193,11 @@ func TestNodeThatWasRevokedIsFoundAgain(t *testing.T) {
 					if !lost.Load() || revoked.Swap(true) {
 						return zktest.Pass
 					}
-					opts := []holdfast.Option{holdfast.WithLayout(holdfast.LayoutSessionID)}
+					layout := holdfast.LayoutSessionID
 					if name == "host" {
-						opts = []holdfast.Option{holdfast.WithLayout(holdfast.LayoutHostRW)}
+						layout = holdfast.LayoutHostRW
 					}
-					queue, err := holdfast.List(t.Context(), admin, lockPath+"/node", opts...)
+					queue, err := holdfast.List(t.Context(), admin, lockPath+"/node", layout)
 					if err != nil || len(queue) != 1 {
 						t.Errorf("%+v, %v", queue, err)
 						return zktest.Pass

@@ -14,9 +14,9 @@ import (
 )
 
 // heldSince returns the holders' times from the lock's list, and the versions of their nodes.
-func heldSince(t *testing.T, c *zk.Client, opts ...holdfast.Option) (since []time.Time, versions []int32) {
+func heldSince(t *testing.T, c *zk.Client, layout ...holdfast.Layout) (since []time.Time, versions []int32) {
 	t.Helper()
-	queue, err := holdfast.List(t.Context(), c, lockPath, opts...)
+	queue, err := holdfast.List(t.Context(), c, lockPath, layout...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -346,7 +346,7 @@ func TestBreakTakesAllPermitsOfOneToken(t *testing.T) {
 				c, s := client(t, srv), semaphore(t, srv, 3, holdfast.WithOwner("api-7"), in)
 				h, one := lock(t, s.LockerN(2)), lock(t, s.Locker())
 				w := wait(t.Context(), s.Locker())
-				entries, err := holdfast.List(t.Context(), c, lockPath, in)
+				entries, err := holdfast.List(t.Context(), c, lockPath, layout)
 				if err != nil || len(entries) != 4 {
 					t.Fatal(entries, err)
 				}
@@ -385,7 +385,7 @@ func TestRevokeAndBreakReachHoldersAndWaitersOfASemaphore(t *testing.T) {
 				w := wait(t.Context(), s.Locker())
 				waiter := func() int64 {
 					t.Helper()
-					entries, err := holdfast.List(t.Context(), c, lockPath, in)
+					entries, err := holdfast.List(t.Context(), c, lockPath, layout)
 					if err != nil || len(entries) != 2 || !entries[0].Held || entries[1].Held {
 						t.Fatal(entries, err)
 					}

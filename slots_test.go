@@ -563,7 +563,7 @@ func TestListShowsSlots(t *testing.T) {
 		one := acquire(t, slots(t, srv, 3, holdfast.WithOwner("b")), 1)
 		w := wait(t.Context(), slots(t, srv, 3, holdfast.WithOwner("d")).Locker())
 		for _, layout := range []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutKazoo} {
-			entries, err := holdfast.List(t.Context(), c, lockPath, holdfast.WithLayout(layout))
+			entries, err := holdfast.List(t.Context(), c, lockPath, layout)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -575,7 +575,7 @@ func TestListShowsSlots(t *testing.T) {
 			if len(got) != 4 || !slices.Equal(got[:3], want) || !strings.HasPrefix(got[3], "slot-queue/_c_") || !strings.HasSuffix(got[3], " d false false") {
 				t.Errorf("%q; want %q and the waiter", got, want)
 			}
-			if found, err := holdfast.Foreign(t.Context(), c, lockPath, holdfast.WithLayout(layout)); err != nil || len(found) != 0 {
+			if found, err := holdfast.Foreign(t.Context(), c, lockPath, layout); err != nil || len(found) != 0 {
 				t.Errorf("%+v, %v; want none of what List shows", found, err)
 			}
 		}

@@ -167,7 +167,7 @@ func TestHeldSinceDisturbsNoPeer(t *testing.T) {
 			s.children(dir, 2)
 			var queue []holdfast.Entry
 			s.await(func() string {
-				queue, err = holdfast.List(s.ctx, s.admin, dir, holdfast.WithLayout(tt.layout))
+				queue, err = holdfast.List(s.ctx, s.admin, dir, tt.layout)
 				must(t, err)
 				if len(queue) != 2 || queue[0].HeldSince.IsZero() {
 					return "not said since when"

@@ -411,11 +411,11 @@ func (w *uiWorld) compare(b *browser, base string) {
 			rows++
 			u, err := url.Parse(r[0])
 			must(w.t, err)
-			var opts []holdfast.Option
+			var layouts []holdfast.Layout
 			if layout, err := holdfast.ParseLayout(u.Query().Get("layout")); err == nil {
-				opts = append(opts, holdfast.WithLayout(layout))
+				layouts = append(layouts, layout)
 			}
-			entries, err := holdfast.List(w.t.Context(), w.client, u.Query().Get("path"), opts...)
+			entries, err := holdfast.List(w.t.Context(), w.client, u.Query().Get("path"), layouts...)
 			must(w.t, err)
 			waiters := 0
 			for _, e := range entries {

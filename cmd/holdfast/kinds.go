@@ -167,7 +167,7 @@ func (k *taker) paths() []string { return append([]string{k.path}, slices.Concat
 func strangers(ctx context.Context, c *zk.Client, path string, layout holdfast.Layout) []holdfast.ForeignNode {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	nodes, err := holdfast.Foreign(ctx, c, path, holdfast.WithLayout(layout))
+	nodes, err := holdfast.Foreign(ctx, c, path, layout)
 	if err != nil {
 		return nil // Lock itself looks for the most harmful ones
 	}

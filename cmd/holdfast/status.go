@@ -154,7 +154,7 @@ Exit codes:
 				if l, err = readLock(ctx, c, path, layout.Layout); err != nil {
 					return err
 				}
-				l.reserved, err = holdfast.Reserved(ctx, c, path, holdfast.WithLayout(layout.Layout))
+				l.reserved, err = holdfast.Reserved(ctx, c, path, layout.Layout)
 				if err == nil && !quiet {
 					l.lastRun, err = onceOf(c, path, layout.Layout).RecordedWithin(ctx)
 				}
