@@ -100,7 +100,7 @@ func TestReadsAreBehindAWrite(t *testing.T) {
 		},
 		"Available": {
 			func(t *testing.T, c, admin *zk.Client) func() {
-				return hide(t, admin, lock(t, holdfast.NewSemaphore(c, lockPath, 3).Locker()).Path())
+				return hide(t, admin, lock(t, holdfast.NewSemaphore(c, lockPath, 3).Locker(1)).Path())
 			},
 			func(ctx context.Context, c *zk.Client) (any, error) {
 				free, _, err := holdfast.NewSemaphore(c, lockPath, 3).Available(ctx)

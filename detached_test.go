@@ -513,7 +513,7 @@ func TestDetachedLockIsSeenByOtherKinds(t *testing.T) {
 		claim(t, detached(c, 0))
 		_, err := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo)).TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
-		_, err = holdfast.NewSemaphore(c, lockPath, 2).TryAcquire(t.Context())
+		_, err = holdfast.NewSemaphore(c, lockPath, 2).TryAcquire(t.Context(), 1)
 		wantErr(t, err, holdfast.ErrKind)
 		_, err = holdfast.NewNodeLock(c, lockPath).TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)

@@ -34,7 +34,7 @@ func ExampleLocker() {
 	}
 	guarded("a mutex", holdfast.NewMutex(c, "/holdfast/locks/a"))
 	guarded("a read lock", holdfast.NewRWMutex(c, "/holdfast/locks/b").RLocker())
-	guarded("two of five permits", holdfast.NewSemaphore(c, "/holdfast/locks/c", 5).Locker())
+	guarded("two of five permits", holdfast.NewSemaphore(c, "/holdfast/locks/c", 5).Locker(1))
 	guarded("one node", holdfast.NewNodeLock(c, "/holdfast/locks/d"))
 	// Output:
 	// under a mutex

@@ -124,7 +124,7 @@ func TestLimitsOfLayoutsWithoutAnID(t *testing.T) {
 				wantErr(t, err, holdfast.ErrLayout)
 				_, err = holdfast.NewDetached(c, lockPath, 0, use).TryLock(t.Context())
 				wantErr(t, err, holdfast.ErrLayout)
-				_, err = holdfast.NewSemaphore(c, lockPath, 2, use).TryAcquire(t.Context())
+				_, err = holdfast.NewSemaphore(c, lockPath, 2, use).TryAcquire(t.Context(), 1)
 				wantErr(t, err, holdfast.ErrLayout)
 				_, err = holdfast.NewTree(c, lockPath, use).Path("").TryLock(t.Context())
 				wantErr(t, err, zk.ErrBadArguments)
@@ -189,7 +189,7 @@ func TestDirectoryWithANumberIsNoPlace(t *testing.T) {
 		unlock(t, third.got(t))
 		wantNoNodes(t, c)
 
-		permit := lock(t, holdfast.NewSemaphore(c, lockPath, 9, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker())
+		permit := lock(t, holdfast.NewSemaphore(c, lockPath, 9, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1))
 		_, err = m.TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
 		unlock(t, permit)

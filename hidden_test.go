@@ -43,7 +43,7 @@ var hidingKinds = map[string]func(c *zk.Client) holdfast.Locker{
 	"mutex":     mutexAt,
 	"writer":    writeAt,
 	"reader":    func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath).RLocker() },
-	"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, "/sem", 1).Locker() },
+	"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, "/sem", 1).Locker(1) },
 	"kazoo's": func(c *zk.Client) holdfast.Locker {
 		return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo))
 	},

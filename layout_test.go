@@ -159,7 +159,7 @@ func TestLayoutsOfTheSameFormsAreOneLock(t *testing.T) {
 func TestLayoutWithNamesOfItsOwnHasNoSemaphore(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		left, _ := two(holdfast.LayoutCurator, own)
-		_, err := holdfast.NewSemaphore(client(t, srv), lockPath, 1, holdfast.WithLayout(left)).Acquire(t.Context())
+		_, err := holdfast.NewSemaphore(client(t, srv), lockPath, 1, holdfast.WithLayout(left)).Acquire(t.Context(), 1)
 		wantErr(t, err, holdfast.ErrLayout)
 	})
 }

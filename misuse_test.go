@@ -40,7 +40,7 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			says string
 		}{
 			{lock(holdfast.NewMutex(c, "")), "holdfast: try lock: invalid path: it is empty"},
-			{lock(holdfast.NewSemaphore(c, "", 2).Locker()), "holdfast: try acquire: invalid path: it is empty"},
+			{lock(holdfast.NewSemaphore(c, "", 2).Locker(1)), "holdfast: try acquire: invalid path: it is empty"},
 			{lock(holdfast.NewNodeLock(c, "")), "holdfast: try lock: invalid path: it is empty"},
 			{lock(holdfast.NewTree(c, "").Path("a")), "holdfast: try lock: invalid path: it is empty"},
 			{lock(holdfast.NewTree(c, "/").Path("")), "holdfast: try lock /: invalid path \"/\": the root cannot be a lock"},
@@ -57,10 +57,10 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{lock(holdfast.NewMultiLock(holdfast.NewTree(c, path).Path("b"), holdfast.NewTree(c, path+"/a").Path(""))), "is in the Tree " + path},
 			{lock(holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.Layout{}))), "invalid layout: it has no Mutex: fill in Mutex"},
 			{lock(holdfast.NewRWMutex(c, path, holdfast.WithLayout(holdfast.LayoutWriteLock)).RLocker()), "invalid layout writelock: it has no read side: curator, kazoo and hostrw have one"},
-			{lock(holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutWriteLock)).Locker()), "it has no semaphore: curator and kazoo have one"},
-			{lock(holdfast.NewSemaphore(c, path, 0).Locker()), "none is stored, and this caller claims none: claim one, or store one with SetLimit"},
-			{lock(holdfast.NewSemaphore(c, path, -1).Locker()), "the claim is -1: want 1 or more"},
-			{lock(holdfast.NewSemaphore(c, path, 2).LockerN(0)), "0 permits asked for: want 1 or more"},
+			{lock(holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutWriteLock)).Locker(1)), "it has no semaphore: curator and kazoo have one"},
+			{lock(holdfast.NewSemaphore(c, path, 0).Locker(1)), "none is stored, and this caller claims none: claim one, or store one with SetLimit"},
+			{lock(holdfast.NewSemaphore(c, path, -1).Locker(1)), "the claim is -1: want 1 or more"},
+			{lock(holdfast.NewSemaphore(c, path, 2).Locker(0)), "0 permits asked for: want 1 or more"},
 			{holdfast.NewSemaphore(c, path, 2).SetLimit(ctx, 0), "semaphore limit: 0: want 1 or more"},
 			{shards(0), "number of shards: 0: want 1 to 65536"},
 			{shards(2, holdfast.WithWeight(1<<20+1)), "WithWeight(1048577): want 0 to 1048576"},

@@ -137,11 +137,11 @@ func TestObserverIsToldTheStoryOfALock(t *testing.T) {
 		"a semaphore": {
 			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
 				s := holdfast.NewSemaphore(c, lockPath, 3, observed(d))
-				h, err := s.AcquireN(t.Context(), 2)
+				h, err := s.Acquire(t.Context(), 2)
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = s.TryAcquireN(t.Context(), 2)
+				_, err = s.TryAcquire(t.Context(), 2)
 				wantErr(t, err, holdfast.ErrLocked)
 				unlock(t, h)
 			},

@@ -104,7 +104,7 @@ func TestTurnsBesideOtherLocks(t *testing.T) {
 		unlock(t, h)
 		time.Sleep(time.Second)
 		for range 2 {
-			for _, l := range []holdfast.Locker{holdfast.NewMutex(c, lockPath), holdfast.NewRWMutex(c, lockPath).RLocker(), holdfast.NewSemaphore(c, lockPath, 2).Locker()} {
+			for _, l := range []holdfast.Locker{holdfast.NewMutex(c, lockPath), holdfast.NewRWMutex(c, lockPath).RLocker(), holdfast.NewSemaphore(c, lockPath, 2).Locker(1)} {
 				unlock(t, lock(t, l))
 			}
 		}

@@ -179,7 +179,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		}
 	}
 	semaphore := of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
-		return holdfast.NewSemaphore(c, lockPath, 2, opts...).Locker()
+		return holdfast.NewSemaphore(c, lockPath, 2, opts...).Locker(1)
 	})
 	semaphore["set limit"] = func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
 		return holdfast.NewSemaphore(c, lockPath, 2, opts...).SetLimit(ctx, 2)

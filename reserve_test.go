@@ -284,7 +284,7 @@ func TestReserveIsForOneHolderOfAQueue(t *testing.T) {
 		c := client(t, srv)
 		for name, l := range map[string]holdfast.Locker{
 			"reader":    holdfast.NewRWMutex(c, "/holdfast/locks/rw").RLocker(),
-			"semaphore": holdfast.NewSemaphore(c, "/holdfast/locks/s", 2).Locker(),
+			"semaphore": holdfast.NewSemaphore(c, "/holdfast/locks/s", 2).Locker(1),
 			"slots":     holdfast.NewSlots(c, "/holdfast/locks/slots", 2).Locker(),
 			"node":      holdfast.NewNodeLock(c, "/holdfast/locks/n"),
 			"tree":      holdfast.NewTree(c, "/holdfast/locks/t").Path("a"),

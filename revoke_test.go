@@ -73,7 +73,7 @@ func TestRevokeKeepsTheDataOfTheNode(t *testing.T) {
 			return holdfast.NewNodeLock(c, lockPath, holdfast.WithOwner("api-7"))
 		},
 		"permit": func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithOwner("api-7")).Locker()
+			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithOwner("api-7")).Locker(1)
 		},
 		"candidate": func(c *zk.Client) holdfast.Locker { return candidate{holdfast.NewElection(c, lockPath), "10.0.0.5:80"} },
 		"candidate with id": func(c *zk.Client) holdfast.Locker {

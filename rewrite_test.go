@@ -64,7 +64,7 @@ func TestListTellsSinceWhenALockIsHeld(t *testing.T) {
 		"owner":  func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath, holdfast.WithOwner("me")) },
 		"writer": writeAt,
 		"reader": readAt,
-		"permit": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker() },
+		"permit": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker(1) },
 		"node":   func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
 		"line":   func(c *zk.Client) holdfast.Locker { return inMemory(c, 3) },
 	}
@@ -167,7 +167,7 @@ func TestAllPermitsSaySinceWhen(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		admin := client(t, srv)
 		multis := 0
-		h, err := holdfast.NewSemaphore(client(t, srv), lockPath, 5).AcquireN(t.Context(), 3)
+		h, err := holdfast.NewSemaphore(client(t, srv), lockPath, 5).Acquire(t.Context(), 3)
 		if err != nil {
 			t.Fatal(err)
 		}

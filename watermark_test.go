@@ -266,7 +266,7 @@ func TestSemaphoreTakesAMarkForNoLimit(t *testing.T) {
 		if _, err := c.Set(t.Context(), lockPath, []byte("holdfast: passed 17"), zk.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
-		h, err := holdfast.NewSemaphore(c, lockPath, 3).Acquire(t.Context())
+		h, err := holdfast.NewSemaphore(c, lockPath, 3).Acquire(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -150,10 +150,10 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 	const path = "/bungler"
 	b.refused(ctx, "root", func() error { _, err := holdfast.NewMutex(c, "/").Lock(ctx); return err }, zk.ErrInvalidPath)
 	b.refused(ctx, "limit", func() error { return holdfast.NewSemaphore(c, path, 1).SetLimit(ctx, 0) }, holdfast.ErrLimit)
-	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, 1).AcquireN(ctx, 0); return err }, holdfast.ErrLimit)
-	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, -1).Acquire(ctx); return err }, holdfast.ErrLimit)
+	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, 1).Acquire(ctx, 0); return err }, holdfast.ErrLimit)
+	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, -1).Acquire(ctx, 1); return err }, holdfast.ErrLimit)
 	b.refused(ctx, "layout", func() error {
-		_, err := holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(holdfast.LayoutWriteLock)).Acquire(ctx)
+		_, err := holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(holdfast.LayoutWriteLock)).Acquire(ctx, 1)
 		return err
 	}, holdfast.ErrLayout)
 	b.refused(ctx, "path", func() error { _, err := holdfast.Foreign(ctx, c, "relative"); return err }, zk.ErrInvalidPath)
@@ -247,7 +247,7 @@ func (b *bungler) held(ctx context.Context, c *zk.Client) {
 		b.found("bungler", path, "a turn without a Hold: %v", err)
 	}
 	others := map[string]func(context.Context) (*holdfast.Hold, error){
-		"permit": holdfast.NewSemaphore(c, path+"-permits", 2).Acquire,
+		"permit": holdfast.NewSemaphore(c, path+"-permits", 2).Locker(1).Lock,
 		"slot":   holdfast.NewSlots(c, path+"-slots", 2).Locker().Lock,
 		"reader": holdfast.NewRWMutex(c, path+"-read").RLock,
 		"kept":   holdfast.NewMutex(c, path+"-kept", holdfast.WithKeep(time.Nanosecond)).Lock,

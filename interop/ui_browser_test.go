@@ -338,7 +338,7 @@ func (w *uiWorld) populate() {
 				locker := [...]func() holdfast.Locker{
 					func() holdfast.Locker { return holdfast.NewMutex(c, path, owner(i), holdfast.WithReason("a batch")) },
 					func() holdfast.Locker { return holdfast.NewRWMutex(c, path, owner(i)).RLocker() },
-					func() holdfast.Locker { return holdfast.NewSemaphore(c, path, 3, owner(i)).LockerN(2) },
+					func() holdfast.Locker { return holdfast.NewSemaphore(c, path, 3, owner(i)).Locker(2) },
 					func() holdfast.Locker { return holdfast.NewSlots(c, path, 8, owner(i)).Locker() },
 					func() holdfast.Locker { return holdfast.NewNodeLock(c, path, owner(i)) },
 					func() holdfast.Locker {

@@ -107,7 +107,7 @@ func (w *world) populate() {
 	w.take(rw(8, "reader@s2:1").RLocker())
 	w.wait(space+"files/index", rw(9, "writer@s3:9"))
 	sem := func(i int, owner string) holdfast.Locker {
-		return holdfast.NewSemaphore(c[i], space+"pool/render", 2, who(owner, "renders a film")...).LockerN(1)
+		return holdfast.NewSemaphore(c[i], space+"pool/render", 2, who(owner, "renders a film")...).Locker(1)
 	}
 	w.take(sem(0, "gpu@r1:8"))
 	w.take(sem(10, "gpu@r2:8"))

@@ -114,7 +114,7 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		case f.slot:
 			return holdfast.NewSlots(c, path, f.limit, who...).Locker()
 		case f.limit > 0:
-			return holdfast.NewSemaphore(c, path, f.limit, opts...).LockerN(f.permits)
+			return holdfast.NewSemaphore(c, path, f.limit, opts...).Locker(f.permits)
 		case f.node:
 			return holdfast.NewNodeLock(c, path, who...)
 		case k.detached.on:
