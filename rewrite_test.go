@@ -193,6 +193,28 @@ func TestAllPermitsSaySinceWhen(t *testing.T) {
 	})
 }
 
+// A client that does not know the time in the node replaces it by a request. The holder writes it back.
+func TestTheTimeSurvivesARequest(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := client(t, srv)
+		h := lock(t, mutexAt(client(t, srv)))
+		time.Sleep(3 * time.Second)
+		before := dataOf(t, admin, h.Path())
+		if since, versions := heldSince(t, admin); since[0].IsZero() || versions[0] != 1 {
+			t.Fatalf("%v, version %v", since, versions)
+		}
+		if _, err := admin.Set(t.Context(), h.Path(), []byte(request), zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		<-h.Revoked()
+		time.Sleep(3 * time.Second)
+		if got := dataOf(t, admin, h.Path()); got != before {
+			t.Errorf("the node has the data %q; want %q", got, before)
+		}
+		unlock(t, h)
+	})
+}
+
 // Data that a program has chosen stay as they are.
 func TestChosenDataSayNothingElse(t *testing.T) {
 	for name, of := range map[string]func(c *zk.Client) holdfast.Locker{

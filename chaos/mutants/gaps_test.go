@@ -178,5 +178,20 @@ func ofTheGaps() []mutant {
 			edits: []edit{{"cmd/holdfast/bench.go", "\tif ctx.Err() != nil {\n\t\treturn // the end", "\tif b.took > 0 {\n\t\treturn // the end"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestATenureThatIsCutOffIsNoCycle"},
 		},
+		{
+			number: 1050, bug: "CommitAndUnlock gives up the transaction if the server refuses the watermark", where: "–",
+			edits: []edit{{"hold.go", "if err != nil && len(watermarks) > 0 && !zk.MayHaveHappened(err) {", "if err != nil && len(watermarks) < 0 {"}},
+			tests: []string{"TestMarkIsLeftOnlyWhereTheDataAreNobodys"},
+		},
+		{
+			number: 1051, bug: "the time since when a lock is held is lost with a request", where: "–",
+			edits: []edit{{"rewrite.go", "\t\t\tops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))\n\t\t\tt.rewrites.intended[p] = data\n\t\t}\n\t\terr := queue.Retry(t.ctx", "\t\t\tops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))\n\t\t}\n\t\terr := queue.Retry(t.ctx"}},
+			tests: []string{"TestTheTimeSurvivesARequest"},
+		},
+		{
+			number: 1052, bug: "a follower takes another node of the leader's name for the leader", where: "–",
+			edits: []edit{{"election.go", "case err == nil && (first != f.last.Path || stat.Czxid == f.last.Term):", "case err == nil:"}, {"election.go", "\t\t\tcase err == nil:\n\t\t\t\twatch.Stop() // another of the same name\n", ""}},
+			tests: []string{"TestFollowerKnowsTheLeaderByItsTermAndNotByItsName"},
+		},
 	}
 }
