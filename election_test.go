@@ -642,8 +642,9 @@ func TestFollowerKnowsTheLeaderByItsTermAndNotByItsName(t *testing.T) {
 		away.mend()
 		time.Sleep(time.Second)
 		unlock(t, leader)
-		unlock(t, again.got(t))
-		time.Sleep(time.Second)
+		h = again.got(t)
+		time.Sleep(time.Second) // a shorter term need not be told of
+		unlock(t, h)
 		cancel()
 		<-followed
 		if got := strings.Join(slices.DeleteFunc(told, func(s string) bool { return s == "" }), ", "); got != "a, b, a again" {

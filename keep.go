@@ -65,14 +65,16 @@ type keeping struct {
 	timer  *time.Timer
 
 	version int32         // of the node's data, as far as we know; guarded by rewrites
-	element *fifo.Element // in keptLocks, while it is idle; guarded by keptLocks
+	element *fifo.Element // in keptLocks, while it is idle; guarded by the mutex of these
 }
 
-// keptLocks are the idle tenures of each client, the longest idle first.
-var keptLocks = struct {
-	sync.Mutex // guards m; tenure.mu may be held around it, and no other is locked under it
-	m          map[*zk.Client]*fifo.List
-}{m: make(map[*zk.Client]*fifo.List)}
+// keptLocks are the idle tenures of each client.
+var keptLocks zk.Shared[idleLocks]
+
+type idleLocks struct {
+	sync.Mutex           // guards all; tenure.mu may be held around it, and no other is locked under it
+	all        fifo.List // the longest idle first
+}
 
 // beginKeeping makes t a tenure that may be kept, if its lock says so. t.mu must be held.
 func (t *tenure) beginKeeping() {
@@ -133,18 +135,14 @@ func (t *tenure) stay() bool {
 	}
 	k.since = time.Now()
 	k.timer.Reset(t.lock.keep)
-	keptLocks.Lock()
-	defer keptLocks.Unlock()
-	all := keptLocks.m[t.lock.Client]
-	if all == nil {
-		all = fifo.New()
-		keptLocks.m[t.lock.Client] = all
-	}
-	k.element = all.PushBack(t)
-	if all.Len() > maxKept {
-		oldest := all.Front().Value.(*tenure)
+	idle := keptLocks.Of(t.lock.Client)
+	idle.Lock()
+	defer idle.Unlock()
+	k.element = idle.all.PushBack(t)
+	if idle.all.Len() > maxKept {
+		oldest := idle.all.Front().Value.(*tenure)
 		oldest.keep.element = nil
-		all.Remove(all.Front())
+		idle.all.Remove(idle.all.Front())
 		go oldest.giveBack()
 	}
 	return true
@@ -154,17 +152,14 @@ func (t *tenure) stay() bool {
 func (t *tenure) endIdle() {
 	k := t.keep
 	k.since = time.Now()
-	keptLocks.Lock()
-	defer keptLocks.Unlock()
+	idle := keptLocks.Of(t.lock.Client)
+	idle.Lock()
+	defer idle.Unlock()
 	if k.element == nil {
 		return
 	}
-	all := keptLocks.m[t.lock.Client]
-	all.Remove(k.element)
+	idle.all.Remove(k.element)
 	k.element = nil
-	if all.Len() == 0 {
-		delete(keptLocks.m, t.lock.Client)
-	}
 }
 
 // settle completes stay. It returns when others can see that the lock is kept, or when the next Hold has it, or when
@@ -262,9 +257,10 @@ func (l *lock) tryLocally(ctx context.Context, key localKey) (*Hold, error) {
 		if ctx.Err() != nil { // a caller that has given up gets no lock
 			return nil, context.Cause(ctx)
 		}
-		localQueues.Lock()
-		q := localQueues.m[key]
-		localQueues.Unlock()
+		all := localQueues.Of(l.Client)
+		all.Lock()
+		q := all.m[key]
+		all.Unlock()
 		if q == nil {
 			return nil, nil
 		}
@@ -305,14 +301,15 @@ func (q *localQueue) take(ctx context.Context) (h *Hold, wait <-chan struct{}, f
 // already.
 func (l *lock) adopt(h *Hold, key localKey) {
 	t := h.tenures[0]
-	localQueues.Lock()
-	if localQueues.m[key] != nil {
-		localQueues.Unlock()
+	all := localQueues.Of(l.Client)
+	all.Lock()
+	if all.m[key] != nil {
+		all.Unlock()
 		return
 	}
-	q := &localQueue{key: key, tenure: t}
-	localQueues.m[key] = q
-	localQueues.Unlock()
+	q := &localQueue{client: l.Client, key: key, tenure: t}
+	all.add(q)
+	all.Unlock()
 	t.mu.Lock()
 	over := t.isOver() || t.local != nil
 	if !over {

@@ -33,7 +33,8 @@ func WithLocalHandoff(n int) Option {
 // One goroutine, contend, queues for all of them on the ensemble. It ends when it has acquired the lock,
 // has failed, or nobody waits.
 type localQueue struct {
-	key localKey
+	client *zk.Client
+	key    localKey
 
 	mu         sync.Mutex // guards the fields below; tenure.mu may be held around it
 	waiting    fifo.List  // of *waiter, first come first
@@ -44,11 +45,10 @@ type localQueue struct {
 }
 
 type localKey struct {
-	client *zk.Client
-	path   string
-	queue  string // of the grammar
-	side   names.Side
-	line   string // of the options
+	path  string
+	queue string // of the grammar
+	side  names.Side
+	line  string // of the options
 }
 
 // A waiter is one call of Lock in a local queue.
@@ -65,17 +65,28 @@ type turn struct {
 	err  error
 }
 
-var localQueues = struct {
+// localQueues are those of each client.
+var localQueues zk.Shared[localQueueing]
+
+type localQueueing struct {
 	sync.Mutex // guards m; comes before localQueue.mu
 	m          map[localKey]*localQueue
-}{m: make(map[localKey]*localQueue)}
+}
+
+// add adds a queue. The mutex must be held.
+func (l *localQueueing) add(q *localQueue) {
+	if l.m == nil {
+		l.m = make(map[localKey]*localQueue)
+	}
+	l.m[q.key] = q
+}
 
 // handsOff reports whether calls for side s use the local queue. Readers do not: they hold the lock
 // together.
 func (l *lock) handsOff(s names.Side) bool { return (l.handoffs > 0 || l.keep > 0) && s != names.Read }
 
 func (l *lock) localKey(s names.Side) localKey {
-	return localKey{l.Client, l.Path, l.Grammar.Queue, s, l.line}
+	return localKey{l.Path, l.Grammar.Queue, s, l.line}
 }
 
 // waitLocally implements Lock with WithLocalHandoff or WithKeep.
@@ -111,12 +122,13 @@ func (l *lock) waitLocally(ctx context.Context, s names.Side) (*Hold, error) {
 
 // stand adds w to the back of its local queue, and makes the queue if there is none.
 func (w *waiter) stand(key localKey) *localQueue {
-	localQueues.Lock()
-	defer localQueues.Unlock()
-	q := localQueues.m[key]
+	all := localQueues.Of(w.lock.Client)
+	all.Lock()
+	defer all.Unlock()
+	q := all.m[key]
 	if q == nil {
-		q = &localQueue{key: key}
-		localQueues.m[key] = q
+		q = &localQueue{client: w.lock.Client, key: key}
+		all.add(q)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -150,12 +162,13 @@ func (q *localQueue) move() {
 
 // tidy drops an empty queue. The caller must hold neither localQueues nor q.mu; it may hold tenure.mu.
 func (q *localQueue) tidy() {
-	localQueues.Lock()
-	defer localQueues.Unlock()
+	all := localQueues.Of(q.client)
+	all.Lock()
+	defer all.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.waiting.Len() == 0 && !q.contending && q.tenure == nil && localQueues.m[q.key] == q {
-		delete(localQueues.m, q.key)
+	if q.waiting.Len() == 0 && !q.contending && q.tenure == nil && all.m[q.key] == q {
+		delete(all.m, q.key)
 	}
 }
 
