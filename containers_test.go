@@ -130,13 +130,13 @@ func TestARequestThatAlwaysFailsIsNamed(t *testing.T) {
 		}},
 		{"once", zkproto.OpMulti, "multi", func(s setup) error {
 			s.breakIt()
-			_, err := holdfast.NewOnce(s.c, "/once").Do(s.ctx, "key", run)
+			_, err := holdfast.NewOnce(s.c, "/once").Key("key").Do(s.ctx, run)
 			return err
 		}},
 		{"forget", zkproto.OpMulti, "multi", func(s setup) error {
-			_, err := holdfast.NewOnce(s.c, "/once").Do(s.ctx, "key", run)
+			_, err := holdfast.NewOnce(s.c, "/once").Key("key").Do(s.ctx, run)
 			s.breakIt()
-			return errors.Join(err, holdfast.NewOnce(s.c, "/once").Forget(s.ctx, "key"))
+			return errors.Join(err, holdfast.NewOnce(s.c, "/once").Key("key").Forget(s.ctx))
 		}},
 		{"list", zkproto.OpMulti, "multi", func(s setup) error {
 			s.breakIt()

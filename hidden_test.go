@@ -249,11 +249,11 @@ func TestOnceBehindAHiddenRunner(t *testing.T) {
 			<-end
 			return []byte("done"), nil
 		}
-		go holdfast.NewOnce(a, "/once").Do(t.Context(), "key", run)
+		go holdfast.NewOnce(a, "/once").Key("key").Do(t.Context(), run)
 		<-begun
 		result := make(chan string, 1)
 		go func() {
-			r, err := holdfast.NewOnce(b, "/once").Do(t.Context(), "key", run)
+			r, err := holdfast.NewOnce(b, "/once").Key("key").Do(t.Context(), run)
 			result <- fmt.Sprintf("%s %v", r.Value, err)
 		}()
 		synctest.Wait()

@@ -81,7 +81,7 @@ var taken = map[string]func(ctx context.Context, c *zk.Client, opts ...holdfast.
 		return holdfast.NewElection(c, lockPath, opts...).Lead(ctx, nil, func(context.Context) error { return nil })
 	},
 	"once": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-		_, err := holdfast.NewOnce(c, lockPath, opts...).Do(ctx, "k", func(context.Context) ([]byte, error) { return nil, nil })
+		_, err := holdfast.NewOnce(c, lockPath, opts...).Key("k").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 		return err
 	},
 }

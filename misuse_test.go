@@ -29,7 +29,7 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 		}
 		ctx := t.Context()
 		do := func(o *holdfast.Once) error {
-			_, err := o.Do(ctx, "key", func(context.Context) ([]byte, error) { return nil, nil })
+			_, err := o.Key("key").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 			return err
 		}
 		shards := func(n int, opts ...holdfast.Option) error {

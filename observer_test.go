@@ -243,7 +243,7 @@ func TestObserverIsToldTheStoryOfALock(t *testing.T) {
 			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
 				once := holdfast.NewOnce(c, lockPath, observed(d))
 				for range 2 { // the second call needs no lock
-					_, err := once.Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
+					_, err := once.Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
 						if n := ctx.Value(wish{}); n != 1 {
 							t.Errorf("the context of the function has %v", n)
 						}

@@ -254,18 +254,18 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		}},
 		{"a Once", notes + "WithObserver AtMostOnce ForgetAfter", map[string]call{
 			"do": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				_, err := holdfast.NewOnce(c, lockPath, opts...).Do(ctx, "key", nothing)
+				_, err := holdfast.NewOnce(c, lockPath, opts...).Key("key").Do(ctx, nothing)
 				return err
 			},
 			"within": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				_, err := holdfast.NewOnce(c, lockPath, opts...).Within(ctx, time.Second, nothing)
+				_, err := holdfast.NewOnce(c, lockPath, opts...).Every(time.Second).Do(ctx, nothing)
 				return err
 			},
 			"forget": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				return holdfast.NewOnce(c, lockPath, opts...).Forget(ctx, "key")
+				return holdfast.NewOnce(c, lockPath, opts...).Key("key").Forget(ctx)
 			},
 			"recorded": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				_, err := holdfast.NewOnce(c, lockPath, opts...).Recorded(ctx, "key")
+				_, err := holdfast.NewOnce(c, lockPath, opts...).Key("key").Recorded(ctx)
 				return err
 			},
 		}},

@@ -122,7 +122,7 @@ func ofTheOnce() []mutant {
 		},
 		{
 			number: 440, bug: "all keys queue for one lock", where: "–",
-			edits: []edit{{"once.go", "newPart(o.client, j.dir, o.path", "newPart(o.client, o.path+\"/\"+queue.OnceShard+\"0/lock\", o.path"}},
+			edits: []edit{{"once.go", "newPart(o.client, c.dir, o.path", "newPart(o.client, o.path+\"/\"+queue.OnceShard+\"0/lock\", o.path"}},
 			tests: []string{"TestOnceKeysDoNotWaitForEachOther"},
 		},
 		{

@@ -156,7 +156,7 @@ Exit codes:
 				}
 				l.reserved, err = holdfast.Reserved(ctx, c, path, layout.Layout)
 				if err == nil && !quiet {
-					l.lastRun, err = onceOf(c, path, layout.Layout).RecordedWithin(ctx)
+					l.lastRun, err = onceOf(c, path, layout.Layout).Every(time.Hour).Recorded(ctx)
 				}
 				if err != nil && l.holders() == 0 { // otherwise the holder is shown, also to a user who cannot read this
 					return err

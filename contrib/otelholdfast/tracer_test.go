@@ -320,7 +320,7 @@ func TestTheFirstUseOfANameIsNoError(t *testing.T) {
 				h.Unlock()
 			}
 		}
-		_, err := holdfast.NewOnce(w.c, "/locks/new/once", observed).Do(w.ctx, "key", func(context.Context) ([]byte, error) { return nil, nil })
+		_, err := holdfast.NewOnce(w.c, "/locks/new/once", observed).Key("key").Do(w.ctx, func(context.Context) ([]byte, error) { return nil, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
