@@ -11,31 +11,16 @@ import (
 	"holdfast/zk"
 )
 
-// WithKeep lets the client keep the lock after Unlock, for at most idle. Its node stays while nobody else
-// joins the queue. The next Lock or TryLock of the same client takes the lock without a request, if the
-// session is proven at that moment. As soon as somebody else joins, or asks for the lock (see Revoke), the
-// client removes the node: at once if nobody here holds the lock, otherwise at Unlock. This suits a lock that
-// one client takes many times in a row. An idle of 0, which is the default, keeps nothing.
+// WithKeep lets the client keep the lock after Unlock, for at most idle (0, the default: not at all). The next Lock or TryLock of
+// the client then takes it without a request. As soon as somebody else joins the queue, or asks for the lock (see Revoke), the
+// client gives it up: at once, or at Unlock. "Somebody else" is also a caller of this client with another side or option.
 //
-// "Somebody else" is also a caller in this client whose lock differs in side or in an option (see
-// [WithLocalHandoff]), and a client that makes or removes a node below the lock's path.
+// For others, a kept lock is held, also by a client that has crashed, until its session ends. [List] says Kept. TryLock of
+// another client waits up to a second for it to be given up, where a lock in use makes TryLock fail; with WithValue, and in
+// other libraries, TryLock can fail. A client keeps up to 64 locks, and gives up the one that is idle for the longest time.
 //
-// The first Unlock that keeps the lock writes a mark into the node, and returns when the mark is there. List
-// then says Kept. If a later Hold lasts longer than a second, the mark is removed, and its Unlock writes it
-// again. TryLock of another client waits for the one handoff, up to a second, where a lock that is held makes
-// it fail. A node with the data of a program (WithValue) has no room for the mark, so TryLock can fail there.
-// Other libraries do not know the mark. They wait, and acquire the lock like anybody else.
-//
-// A kept lock costs the ensemble what a held one costs. If the client crashes, or its process exits without
-// Close, others wait until the session ends. A client keeps up to 64 locks, and gives up the one that is idle
-// for the longest time. Close gives up all.
-//
-// WithKeep includes the local queue of [WithLocalHandoff]: goroutines of the client wait behind one node.
-// While nobody else waits, they hand the lock on without a bound; then the bound of WithLocalHandoff applies,
-// which is 0 without that option. The Holds of one node share its fencing token, and List often shows the
-// beginning of the first.
-//
-// Lock caching of this sort is described for Chubby (Burrows 2006, section 2.4) and for Lustre's lock manager.
+// The goroutines of the client wait behind one node, as with [WithLocalHandoff], and its Holds share a fencing token. While
+// nobody else waits, they hand the lock on without a bound. (Lock caching: Chubby, Burrows 2006, section 2.4.)
 func WithKeep(idle time.Duration) Option {
 	return func(o *options) {
 		o.keep = max(idle, 0)

@@ -12,13 +12,11 @@ import (
 // WithLocalHandoff lets the goroutines of one client that want one lock queue in memory, behind a single
 // node. When one of them unlocks, the next acquires the lock without a request, up to n times in a row.
 // Then the lock goes back to the ensemble, and the local queue joins again, at the back. So a waiter
-// elsewhere waits for at most n+1 tenures where it would have waited for one. That is why it is not the
-// default. The lock goes back earlier if nobody waits here, or if somebody asks for it (see Revoke).
+// elsewhere waits for at most n+1 tenures where it would have waited for one. That is why the default is 0.
+// The lock goes back earlier if nobody waits here, or if somebody asks for it (see Revoke).
 //
-// The Holds of one node share its fencing token. The local queue is of locks of one
-// path, client and side with the same options; only [WithObserver] and [Reentrant] may differ. Locks whose options differ,
-// for example in the reason, have a queue and a node each. It has no effect
-// on TryLock, which fails with ErrLocked while the local queue is not empty. The default is 0.
+// The Holds of one node share its fencing token. A local queue is of locks of one path, client and side with the same options;
+// only [WithObserver] and [Reentrant] may differ. TryLock fails with ErrLocked while the local queue is not empty.
 func WithLocalHandoff(n int) Option {
 	return func(o *options) {
 		o.handoffs = max(n, 0)
