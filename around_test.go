@@ -71,9 +71,9 @@ func plainAt(path string) []party {
 		{name: "mutex", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, path) })},
 		{name: "reader", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, path).RLocker() })},
 		{name: "writer", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, path) })},
-		{name: "semaphore", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker() })},
+		{name: "semaphore", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker(1) })},
 		{name: "semaphore of kazoo", enter: tries(func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
 		})},
 		{name: "slots", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() })},
 		{name: "node", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, path) })},
@@ -92,7 +92,7 @@ func plainAt(path string) []party {
 			return h.Unlock, nil
 		}},
 		{name: "once", enter: inside(func(ctx context.Context, c *zk.Client, f func(context.Context)) error {
-			_, err := holdfast.NewOnce(c, path).Do(ctx, "key", func(ctx context.Context) ([]byte, error) { f(ctx); return nil, errors.New("again") })
+			_, err := holdfast.NewOnce(c, path).Key("key").Do(ctx, func(ctx context.Context) ([]byte, error) { f(ctx); return nil, errors.New("again") })
 			return err
 		})},
 		{name: "detached", enter: func(ctx context.Context, c *zk.Client) (func() error, error) {
@@ -285,9 +285,9 @@ func TestErrKindNamesTreesAndShards(t *testing.T) {
 func TestTreeSeesALockThatChangesItsNode(t *testing.T) {
 	const path = lockPath + "/orders"
 	for name, hold := range map[string]func(ctx context.Context, c *zk.Client) (func() error, error){
-		"semaphore": tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker() }),
+		"semaphore": tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker(1) }),
 		"semaphore of kazoo": tries(func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
 		}),
 		"slots": tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() }),
 		"detached": func(ctx context.Context, c *zk.Client) (func() error, error) {
@@ -511,7 +511,7 @@ func TestTreesBesideOtherKindsUnderFaults(t *testing.T) {
 		path := lockPath + []string{"", "/orders", "/a/b"}[rng.IntN(3)]
 		switch rng.IntN(6) {
 		case 0:
-			return holdfast.NewSemaphore(c, path, 3).Locker()
+			return holdfast.NewSemaphore(c, path, 3).Locker(1)
 		case 1:
 			return holdfast.NewSlots(c, path, 3).Locker()
 		case 2:
@@ -519,7 +519,7 @@ func TestTreesBesideOtherKindsUnderFaults(t *testing.T) {
 		case 3:
 			return holdfast.NewRWMutex(c, path).RLocker()
 		case 4:
-			return holdfast.NewSemaphore(c, path, 3, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+			return holdfast.NewSemaphore(c, path, 3, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
 		}
 		return holdfast.NewMutex(c, path)
 	}

@@ -77,12 +77,12 @@ func TestReadsAreBehindAWrite(t *testing.T) {
 		},
 		"Recorded": {
 			func(t *testing.T, c, admin *zk.Client) func() {
-				_, err := holdfast.NewOnce(c, lockPath).Do(t.Context(), "k", func(context.Context) ([]byte, error) { return []byte("x"), nil })
+				_, err := holdfast.NewOnce(c, lockPath).Key("k").Do(t.Context(), func(context.Context) ([]byte, error) { return []byte("x"), nil })
 				must(t, err)
 				return hide(t, admin, holdfast.OnceDirectory(lockPath, "k")+"/done")
 			},
 			func(ctx context.Context, c *zk.Client) (any, error) {
-				r, err := holdfast.NewOnce(c, lockPath).Recorded(ctx, "k")
+				r, err := holdfast.NewOnce(c, lockPath).Key("k").Recorded(ctx)
 				return r != nil && string(r.Value) == "x", err
 			}, "true",
 		},
@@ -100,7 +100,7 @@ func TestReadsAreBehindAWrite(t *testing.T) {
 		},
 		"Available": {
 			func(t *testing.T, c, admin *zk.Client) func() {
-				return hide(t, admin, lock(t, holdfast.NewSemaphore(c, lockPath, 3).Locker()).Path())
+				return hide(t, admin, lock(t, holdfast.NewSemaphore(c, lockPath, 3).Locker(1)).Path())
 			},
 			func(ctx context.Context, c *zk.Client) (any, error) {
 				free, _, err := holdfast.NewSemaphore(c, lockPath, 3).Available(ctx)

@@ -33,7 +33,7 @@ func TestLocksOnAServerWithoutContainers(t *testing.T) {
 		for kind, lock := range map[string]func(c *zk.Client, path string) holdfast.Locker{
 			"mutex":     func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewMutex(c, path) },
 			"writer":    func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path) },
-			"semaphore": func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker() },
+			"semaphore": func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker(1) },
 			"slots":     func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() },
 			"node":      func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewNodeLock(c, path) },
 			"tree":      func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewTree(c, "/tree").Path(path[1:]) },
@@ -109,7 +109,7 @@ func TestARequestThatAlwaysFailsIsNamed(t *testing.T) {
 		}},
 		{"semaphore", zkproto.OpMulti, "multi", func(s setup) error {
 			s.breakIt()
-			return locked(holdfast.NewSemaphore(s.c, "/sem", 2).TryAcquire(s.ctx))
+			return locked(holdfast.NewSemaphore(s.c, "/sem", 2).TryAcquire(s.ctx, 1))
 		}},
 		{"semaphore's limit", zkproto.OpSetData, "set /", func(s setup) error {
 			s.breakIt()
@@ -130,13 +130,13 @@ func TestARequestThatAlwaysFailsIsNamed(t *testing.T) {
 		}},
 		{"once", zkproto.OpMulti, "multi", func(s setup) error {
 			s.breakIt()
-			_, err := holdfast.NewOnce(s.c, "/once").Do(s.ctx, "key", run)
+			_, err := holdfast.NewOnce(s.c, "/once").Key("key").Do(s.ctx, run)
 			return err
 		}},
 		{"forget", zkproto.OpMulti, "multi", func(s setup) error {
-			_, err := holdfast.NewOnce(s.c, "/once").Do(s.ctx, "key", run)
+			_, err := holdfast.NewOnce(s.c, "/once").Key("key").Do(s.ctx, run)
 			s.breakIt()
-			return errors.Join(err, holdfast.NewOnce(s.c, "/once").Forget(s.ctx, "key"))
+			return errors.Join(err, holdfast.NewOnce(s.c, "/once").Key("key").Forget(s.ctx))
 		}},
 		{"list", zkproto.OpMulti, "multi", func(s setup) error {
 			s.breakIt()

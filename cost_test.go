@@ -21,10 +21,10 @@ func TestPermitsCostFewRoundTripsAndCommits(t *testing.T) {
 		of                              func(c *zk.Client) holdfast.Locker
 		requests, roundTrips, committed int64 // no round trips: as many as the goroutines of an Unlock take
 	}{
-		"semaphore":     {func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 3).Locker() }, 10, 4, 3},
-		"three permits": {func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 3).LockerN(3) }, 12, 0, 5}, // a commit for each permit that goes
+		"semaphore":     {func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 3).Locker(1) }, 10, 4, 3},
+		"three permits": {func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 3).Locker(3) }, 12, 0, 5}, // a commit for each permit that goes
 		"semaphore of kazoo": {func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSemaphore(c, lockPath, 3, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+			return holdfast.NewSemaphore(c, lockPath, 3, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
 		}, 11, 5, 3},
 		"slots": {func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 3).Locker() }, 11, 5, 3},
 	} {
@@ -74,7 +74,7 @@ func TestTurnstileOfALongQueueGetsAWatermark(t *testing.T) {
 						return zktest.Pass
 					})
 				}
-				h := lock(t, semaphore(t, srv, 1).Locker())
+				h := lock(t, semaphore(t, srv, 1).Locker(1))
 				s := semaphore(t, srv, 1)
 				got := make(chan *holdfast.Hold)
 				const waiters = 40
@@ -84,7 +84,7 @@ func TestTurnstileOfALongQueueGetsAWatermark(t *testing.T) {
 				defer cancel()
 				for range waiters {
 					group.Go(func() {
-						h, err := s.Acquire(ctx)
+						h, err := s.Acquire(ctx, 1)
 						if err != nil && ctx.Err() == nil {
 							t.Error(err)
 						}

@@ -65,10 +65,10 @@ func TestFunctionsRefuseTheWrongHold(t *testing.T) {
 			return h
 		},
 		"permit": func(t *testing.T, _ *zktest.Server, c *zk.Client) *holdfast.Hold {
-			return lock(t, holdfast.NewSemaphore(c, lockPath, 2).Locker())
+			return lock(t, holdfast.NewSemaphore(c, lockPath, 2).Locker(1))
 		},
 		"the only permit": func(t *testing.T, _ *zktest.Server, c *zk.Client) *holdfast.Hold {
-			return lock(t, holdfast.NewSemaphore(c, lockPath, 1).Locker())
+			return lock(t, holdfast.NewSemaphore(c, lockPath, 1).Locker(1))
 		},
 		"slot": func(t *testing.T, _ *zktest.Server, c *zk.Client) *holdfast.Hold {
 			return lock(t, holdfast.NewSlots(c, lockPath, 2).Locker())
@@ -132,11 +132,11 @@ func TestFunctionsRefuseTheWrongHold(t *testing.T) {
 		no    string // and of those that it cannot be called with
 	}{
 		"Turn": {func(ctx context.Context, c *zk.Client, h *holdfast.Hold) error {
-			_, _, err := holdfast.NewOnce(c, turnPath).Turn(ctx, h, "k")
+			_, _, err := holdfast.NewOnce(c, turnPath).Key("k").Turn(ctx, h)
 			return err
 		}, "mutex, mutex with a value, writer, node lock, term, term of another election, term in another layout", ""},
 		"TurnWithin": {func(ctx context.Context, c *zk.Client, h *holdfast.Hold) error {
-			_, _, err := holdfast.NewOnce(c, turnPath).TurnWithin(ctx, h, time.Hour)
+			_, _, err := holdfast.NewOnce(c, turnPath).Every(time.Hour).Turn(ctx, h)
 			return err
 		}, "mutex, mutex with a value, writer, node lock, term, term of another election, term in another layout", ""},
 		"Proclaim": {func(ctx context.Context, c *zk.Client, h *holdfast.Hold) error {
@@ -214,7 +214,7 @@ func TestTurnIsRecordedOnce(t *testing.T) {
 					t.Errorf("%s: %v does not say what to do", name, err)
 				}
 			}
-			r, err := holdfast.NewOnce(c, turnPath).RecordedWithin(t.Context())
+			r, err := holdfast.NewOnce(c, turnPath).Every(time.Hour).Recorded(t.Context())
 			if err != nil || string(r.Value) != "1" || r.Token != done.Token || !r.At.Equal(done.At) {
 				t.Errorf("recorded: %+v, %v; want %+v", r, err, done)
 			}

@@ -18,8 +18,7 @@ import (
 // Nobody is told of the loss of a Detached, and no deadline protects it. So let the guarded resource check
 // tokens, or give the lock no expiry.
 //
-// It has no state of its own and is safe for concurrent use. It refuses WithValue, WithLocalHandoff, WithKeep, Reentrant
-// and WithObserver. Its layout needs names with {uuid} or {hex}, and a form that begins with *: those of Curator, kazoo and
+// It has no state of its own and is safe for concurrent use. Its layout needs names with {uuid} or {hex}, and a form that begins with *: those of Curator, kazoo and
 // go-zookeeper do.
 //
 // How it works: the waiter has an ephemeral node, so a waiter that dies leaves the queue. When nobody is
@@ -47,13 +46,8 @@ type Claim struct {
 // after the first caller that comes then: this caller writes a new time of expiry, if it may write the node.
 // When Lock returns, at least half of the time is left.
 func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Option) *Detached {
-	o := newOptions(opts)
-	o.refuse("a Detached", givenValue|givenLocal|givenReentrant)
-	switch {
-	case o.refused != nil:
-	case len(o.observers) > 0:
-		o.refused = fmt.Errorf("%w: a Detached cannot honour WithObserver: make it without", zk.ErrBadArguments)
-	case expires < 0:
+	o := newOptions("a Detached", opts)
+	if o.refused == nil && expires < 0 {
 		o.refused = fmt.Errorf("%w: a Detached cannot expire before it is acquired: %v is negative", zk.ErrBadArguments, expires)
 	}
 	return &Detached{newLock(c, path, queue.Lock, o), expires}

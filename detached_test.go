@@ -513,11 +513,11 @@ func TestDetachedLockIsSeenByOtherKinds(t *testing.T) {
 		claim(t, detached(c, 0))
 		_, err := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo)).TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
-		_, err = holdfast.NewSemaphore(c, lockPath, 2).TryAcquire(t.Context())
+		_, err = holdfast.NewSemaphore(c, lockPath, 2).TryAcquire(t.Context(), 1)
 		wantErr(t, err, holdfast.ErrKind)
 		_, err = holdfast.NewNodeLock(c, lockPath).TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
-		found, err := holdfast.Foreign(t.Context(), c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo))
+		found, err := holdfast.Foreign(t.Context(), c, lockPath, holdfast.LayoutKazoo)
 		if err != nil || len(found) != 1 || found[0].Kind == "" {
 			t.Errorf("Foreign: %v, %v", found, err)
 		}

@@ -25,10 +25,11 @@
 //   - [Tree]: a path together with everything below it.
 //   - [NodeLock]: one node and no queue, for locks that are tried more than waited for.
 //   - [Election]: one leader with a value that everybody can follow.
+//   - [Detached]: a lock that outlives its session and is unlocked by its id, for work that a program only starts.
 //   - [Once]: a function that runs once for each key, or once in a period, whoever calls it.
 //   - [Shards]: n numbered shards over any number of workers, each with one worker at a time.
 //
-// [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
+// [Hold.Reserve] keeps a lock for a time after its holder, for [Reservable] locks. [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
 // to release the lock, and [Break] takes the lock away from a holder that is stuck.
 //
 // # What is guaranteed
@@ -71,16 +72,16 @@
 //
 // # Goroutines
 //
-// A tenure that has lasted 5 ms has one goroutine per node (tenure.go). It watches the node and ends with
-// the last Unlock or with the loss. With [WithLocalHandoff], one goroutine (local_queue.go) queues for all
+// A tenure that has lasted 5 ms has one goroutine per node. It watches the node and ends with
+// the last Unlock or with the loss. With [WithLocalHandoff], one goroutine queues for all
 // of a client's goroutines that want a lock. It ends when it has acquired the lock, or nobody waits.
-// With [WithKeep], a goroutine per tenure (keep.go) watches the queue for others, until one has joined or the tenure is
+// With [WithKeep], a goroutine per tenure watches the queue for others, until one has joined or the tenure is
 // over. [Hold.Release] leaves a goroutine that completes the removal of the nodes. A Lock that fails, and a
-// call of a [Once] whose context has ended, may leave one that removes its node (internal/queue, Hold.letGo).
+// call of a [Once] whose context has ended, may leave one that removes its node.
 // All of them end when the nodes are gone or the session is over.
 //
-// [Shards.Run] owns one goroutine that campaigns and leads (shard_leader.go), one for each shard that it has
-// or waits for, and for each shard whose context has ended one that waits for the function (shards.go). Run
+// [Shards.Run] owns one goroutine that campaigns and leads, one for each shard that it has
+// or waits for, and for each shard whose context has ended one that waits for the function. Run
 // waits for all of them, except those of a function that is stuck: they end with that function.
 //
 // All types are safe for concurrent use.

@@ -37,12 +37,9 @@ type Leader struct {
 	Since   time.Time // when it became a candidate, by the server's clock
 }
 
-// NewElection names the election at path. See [NewMutex]. An Election refuses WithOwner, WithReason,
-// WithLabels, WithValue, Reentrant, WithLocalHandoff and WithKeep: every candidate has a node of its own, whose data are the value
-// given to Campaign.
+// NewElection names the election at path. See [NewMutex].
 func NewElection(c *zk.Client, path string, opts ...Option) *Election {
-	o := newOptions(opts)
-	o.refuse("an Election", givenOwner|givenReason|givenLabels|givenValue|givenLocal|givenReentrant)
+	o := newOptions("an Election", opts)
 	return &Election{newLock(c, path, queue.Lock, o)}
 }
 

@@ -148,7 +148,7 @@ func TestTryCampaign(t *testing.T) {
 				if l, err := other.Leader(t.Context()); err != nil || string(l.Value) != "a" || l.Term != h.Token() {
 					t.Errorf("the leader is %q, %v; want a", l.Value, err)
 				}
-				if queue, err := holdfast.List(t.Context(), client(t, srv), lockPath, holdfast.WithLayout(layout)); err != nil || len(queue) != 1 {
+				if queue, err := holdfast.List(t.Context(), client(t, srv), lockPath, layout); err != nil || len(queue) != 1 {
 					t.Errorf("the queue is %v, %v; want the leader only", queue, err)
 				}
 				if err := h.Unlock(); err != nil {
@@ -600,5 +600,55 @@ func TestLeadReturnsWhatCampaignSays(t *testing.T) {
 		c.Close()
 		<-now.ctx.Done()
 		wantErr(t, <-l.result, zk.ErrClosed)
+	})
+}
+
+// A name comes back when the directory is removed and made again, and its new node need not lead. A follower that was away
+// meanwhile does not take it for the leader that it knows.
+func TestFollowerKnowsTheLeaderByItsTermAndNotByItsName(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		layout := holdfast.WithLayout(holdfast.LayoutSessionID)
+		a, b, away := client(t, srv), client(t, srv), newLine(t, srv)
+		candidateOf := func(c *zk.Client, value string) holdfast.Locker {
+			return candidate{holdfast.NewElection(c, lockPath, layout), value}
+		}
+		unlock(t, lock(t, candidateOf(a, "first"))) // so that a's next number is not the first
+		h := lock(t, candidateOf(a, "a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var told []string
+		followed := make(chan struct{})
+		go func() {
+			defer close(followed)
+			for l, err := range holdfast.NewElection(away.Client, lockPath, layout).Leaders(ctx) {
+				if err != nil {
+					return
+				}
+				told = append(told, string(l.Value))
+			}
+		}()
+		time.Sleep(time.Second)
+		away.cut()
+		name := h.Path()
+		unlock(t, h)
+		if err := a.Delete(t.Context(), lockPath, zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		leader := lock(t, candidateOf(b, "b"))
+		again := wait(t.Context(), candidateOf(a, "a again"))
+		if _, ok, err := a.Exists(t.Context(), name); !ok || err != nil {
+			t.Fatalf("the name has not come back: %v", err)
+		}
+		away.mend()
+		time.Sleep(time.Second)
+		unlock(t, leader)
+		h = again.got(t)
+		time.Sleep(time.Second) // a shorter term need not be told of
+		unlock(t, h)
+		cancel()
+		<-followed
+		if got := strings.Join(slices.DeleteFunc(told, func(s string) bool { return s == "" }), ", "); got != "a, b, a again" {
+			t.Errorf("the follower was told of %s", got)
+		}
 	})
 }

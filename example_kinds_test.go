@@ -25,18 +25,18 @@ func ExampleSemaphore() {
 	defer c.Close()
 
 	licences := holdfast.NewSemaphore(c, "/holdfast/locks/licences", 3)
-	h, err := licences.AcquireN(ctx, 2)
+	h, err := licences.Acquire(ctx, 2)
 	if err != nil {
 		log.Fatal(err)
 	}
 	free, limit, err := licences.Available(ctx)
 	fmt.Println(free, "of", limit, "free", err)
-	_, err = licences.TryAcquireN(ctx, 2)
+	_, err = licences.TryAcquire(ctx, 2)
 	fmt.Println("too many:", errors.Is(err, holdfast.ErrLocked))
 	fmt.Println(h.Unlock())
 
 	// Do works with a Semaphore as with any lock.
-	fmt.Println(holdfast.Do(ctx, licences.Locker(), func(context.Context) error { return nil }))
+	fmt.Println(holdfast.Do(ctx, licences.Locker(1), func(context.Context) error { return nil }))
 	// Output:
 	// 1 of 3 free <nil>
 	// too many: true
@@ -81,7 +81,7 @@ func ExampleSlots() {
 }
 
 // A process that remembers its number gets it again, unless another process took it meanwhile.
-func ExampleWish() {
+func ExampleSlots_Acquire() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	ctx := context.Background()
@@ -92,7 +92,7 @@ func ExampleWish() {
 	defer c.Close()
 
 	ports := holdfast.NewSlots(c, "/holdfast/slots/ports", 10)
-	remembered := holdfast.Prefer(3)
+	remembered := 3
 	for range 2 {
 		h, err := ports.Acquire(ctx, remembered)
 		if err != nil {

@@ -25,7 +25,7 @@ func ExampleOnce() {
 
 	for _, host := range []string{"web1", "web2"} { // each in its own process
 		reports := holdfast.NewOnce(c, "/holdfast/once/report", holdfast.WithOwner(host), holdfast.ForgetAfter(30*24*time.Hour))
-		r, err := reports.Do(ctx, "2026-11-23", func(context.Context) ([]byte, error) {
+		r, err := reports.Key("2026-11-23").Do(ctx, func(context.Context) ([]byte, error) {
 			return []byte("17 pages"), nil
 		})
 		if err != nil {
@@ -40,7 +40,7 @@ func ExampleOnce() {
 
 // Hosts with different clocks fire a job every five minutes. It runs once if the clocks differ by less than
 // half of that.
-func ExampleOnce_Within() {
+func ExampleOnce_Every() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	ctx := context.Background()
@@ -52,7 +52,7 @@ func ExampleOnce_Within() {
 
 	cleanup := holdfast.NewOnce(c, "/holdfast/once/cleanup")
 	for range 3 {
-		r, err := cleanup.Within(ctx, 150*time.Second, func(context.Context) ([]byte, error) {
+		r, err := cleanup.Every(150*time.Second).Do(ctx, func(context.Context) ([]byte, error) {
 			fmt.Println("cleaning up")
 			return nil, nil
 		})
@@ -78,13 +78,13 @@ func ExampleAtMostOnce() {
 
 	invoices := holdfast.NewOnce(c, "/holdfast/once/invoices", holdfast.AtMostOnce())
 	send := func(context.Context) ([]byte, error) { return nil, errors.New("the mail server hung up") }
-	_, err = invoices.Do(ctx, "invoice 4711", send)
+	_, err = invoices.Key("invoice 4711").Do(ctx, send)
 	fmt.Println(err)
-	_, err = invoices.Do(ctx, "invoice 4711", send)
+	_, err = invoices.Key("invoice 4711").Do(ctx, send)
 	fmt.Println("begun before:", errors.Is(err, holdfast.ErrBegun))
 
-	fmt.Println(invoices.Forget(ctx, "invoice 4711")) // the person has found that it was not sent
-	r, err := invoices.Do(ctx, "invoice 4711", func(context.Context) ([]byte, error) { return nil, nil })
+	fmt.Println(invoices.Key("invoice 4711").Forget(ctx)) // the person has found that it was not sent
+	r, err := invoices.Key("invoice 4711").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 	fmt.Println(r.Ran, err)
 	// Output:
 	// the mail server hung up
@@ -105,11 +105,11 @@ func ExampleResult() {
 	defer c.Close()
 
 	o := holdfast.NewOnce(c, "/holdfast/once/import", holdfast.WithOwner("web1"))
-	first, err := o.Do(ctx, "file 1", func(context.Context) ([]byte, error) { return []byte("12 rows"), nil })
+	first, err := o.Key("file 1").Do(ctx, func(context.Context) ([]byte, error) { return []byte("12 rows"), nil })
 	if err != nil {
 		log.Fatal(err)
 	}
-	later, err := o.Do(ctx, "file 1", func(context.Context) ([]byte, error) { return nil, nil })
+	later, err := o.Key("file 1").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 	if err != nil {
 		log.Fatal(err)
 	}

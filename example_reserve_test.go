@@ -62,7 +62,7 @@ func ExampleTurn() {
 	for range 2 {
 		err := holdfast.Do(ctx, holdfast.NewMutex(c, "/holdfast/locks/reports"), func(ctx context.Context) error {
 			h, _ := holdfast.FromContext(ctx)
-			turn, last, err := reports.Turn(ctx, h, "2026-11-23")
+			turn, last, err := reports.Key("2026-11-23").Turn(ctx, h)
 			switch {
 			case err != nil:
 				return err

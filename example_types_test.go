@@ -34,7 +34,7 @@ func ExampleLocker() {
 	}
 	guarded("a mutex", holdfast.NewMutex(c, "/holdfast/locks/a"))
 	guarded("a read lock", holdfast.NewRWMutex(c, "/holdfast/locks/b").RLocker())
-	guarded("two of five permits", holdfast.NewSemaphore(c, "/holdfast/locks/c", 5).Locker())
+	guarded("two of five permits", holdfast.NewSemaphore(c, "/holdfast/locks/c", 5).Locker(1))
 	guarded("one node", holdfast.NewNodeLock(c, "/holdfast/locks/d"))
 	// Output:
 	// under a mutex
@@ -60,7 +60,7 @@ func ExampleOption() {
 		log.Fatal(err)
 	}
 	defer h.Unlock()
-	queue, err := holdfast.List(ctx, c, "/locks/invoices", ours...)
+	queue, err := holdfast.List(ctx, c, "/locks/invoices", holdfast.LayoutKazoo)
 	fmt.Println(queue[0].Owner, err)
 	// Output: billing-3 <nil>
 }

@@ -124,7 +124,7 @@ func TestLimitsOfLayoutsWithoutAnID(t *testing.T) {
 				wantErr(t, err, holdfast.ErrLayout)
 				_, err = holdfast.NewDetached(c, lockPath, 0, use).TryLock(t.Context())
 				wantErr(t, err, holdfast.ErrLayout)
-				_, err = holdfast.NewSemaphore(c, lockPath, 2, use).TryAcquire(t.Context())
+				_, err = holdfast.NewSemaphore(c, lockPath, 2, use).TryAcquire(t.Context(), 1)
 				wantErr(t, err, holdfast.ErrLayout)
 				_, err = holdfast.NewTree(c, lockPath, use).Path("").TryLock(t.Context())
 				wantErr(t, err, zk.ErrBadArguments)
@@ -141,7 +141,7 @@ func TestLimitsOfLayoutsWithoutAnID(t *testing.T) {
 				})
 				h := lock(t, m)
 				wantQueued(t, c, 1)
-				if entries, err := holdfast.List(t.Context(), c, lockPath, use); err != nil || len(entries) != 1 || entries[0].Path != h.Path() {
+				if entries, err := holdfast.List(t.Context(), c, lockPath, l); err != nil || len(entries) != 1 || entries[0].Path != h.Path() {
 					t.Errorf("%+v, %v; want the holder", entries, err)
 				}
 				unlock(t, h)
@@ -177,7 +177,7 @@ func TestDirectoryWithANumberIsNoPlace(t *testing.T) {
 			t.Fatal("two hold the lock")
 		}
 		unlock(t, lock(t, holdfast.NewMutex(c, lockPath+"/-000000009"))) // a number before ours, while we wait
-		if entries, err := holdfast.List(t.Context(), c, lockPath, use); err != nil || len(entries) != 3 || !entries[0].Held || entries[0].Path != h.Path() {
+		if entries, err := holdfast.List(t.Context(), c, lockPath, l); err != nil || len(entries) != 3 || !entries[0].Held || entries[0].Path != h.Path() {
 			t.Errorf("%+v, %v; want the holder and two waiters", entries, err)
 		}
 		cancel()
@@ -189,7 +189,7 @@ func TestDirectoryWithANumberIsNoPlace(t *testing.T) {
 		unlock(t, third.got(t))
 		wantNoNodes(t, c)
 
-		permit := lock(t, holdfast.NewSemaphore(c, lockPath, 9, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker())
+		permit := lock(t, holdfast.NewSemaphore(c, lockPath, 9, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1))
 		_, err = m.TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
 		unlock(t, permit)

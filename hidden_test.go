@@ -43,7 +43,7 @@ var hidingKinds = map[string]func(c *zk.Client) holdfast.Locker{
 	"mutex":     mutexAt,
 	"writer":    writeAt,
 	"reader":    func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath).RLocker() },
-	"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, "/sem", 1).Locker() },
+	"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, "/sem", 1).Locker(1) },
 	"kazoo's": func(c *zk.Client) holdfast.Locker {
 		return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo))
 	},
@@ -249,11 +249,11 @@ func TestOnceBehindAHiddenRunner(t *testing.T) {
 			<-end
 			return []byte("done"), nil
 		}
-		go holdfast.NewOnce(a, "/once").Do(t.Context(), "key", run)
+		go holdfast.NewOnce(a, "/once").Key("key").Do(t.Context(), run)
 		<-begun
 		result := make(chan string, 1)
 		go func() {
-			r, err := holdfast.NewOnce(b, "/once").Do(t.Context(), "key", run)
+			r, err := holdfast.NewOnce(b, "/once").Key("key").Do(t.Context(), run)
 			result <- fmt.Sprintf("%s %v", r.Value, err)
 		}()
 		synctest.Wait()

@@ -444,7 +444,7 @@ func TestCommitAndUnlockReleasesWhateverComesOfIt(t *testing.T) {
 		},
 		"a semaphore's permits": {
 			of: func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
-				return holdfast.NewSemaphore(c, lockPath, 3, opts...).LockerN(2)
+				return holdfast.NewSemaphore(c, lockPath, 3, opts...).Locker(2)
 			},
 			ops: []zk.Op{create}, written: "done",
 		},
@@ -550,7 +550,7 @@ func TestReleaseGoesAheadOfLaterRequests(t *testing.T) {
 			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutWriteLock))
 		},
 		"NodeLock":  func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
-		"Semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).LockerN(2) },
+		"Semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(2) },
 		"MultiLock": func(c *zk.Client) holdfast.Locker { return holdfast.NewMultiLock(mutexes(c, "a", "b", "c")...) },
 		"read side": func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath) },
 	} {

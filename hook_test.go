@@ -41,7 +41,7 @@ var taken = map[string]func(ctx context.Context, c *zk.Client, opts ...holdfast.
 		return holdfast.NewRWMutex(c, lockPath, opts...).RLocker()
 	}),
 	"permits": giveBack(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
-		return holdfast.NewSemaphore(c, lockPath, 2, opts...).LockerN(2)
+		return holdfast.NewSemaphore(c, lockPath, 2, opts...).Locker(2)
 	}),
 	"slot": giveBack(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 		return holdfast.NewSlots(c, lockPath, 2, opts...).Locker()
@@ -62,7 +62,7 @@ var taken = map[string]func(ctx context.Context, c *zk.Client, opts ...holdfast.
 		return holdfast.NewMutex(c, lockPath, append(opts, holdfast.WithKeep(time.Second))...)
 	}),
 	"several": giveBack(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
-		return holdfast.NewMultiLock(holdfast.NewMutex(c, lockPath, opts...), holdfast.NewMutex(c, lockPath+"2", opts...), holdfast.NewSemaphore(c, lockPath+"3", 2, opts...).Locker())
+		return holdfast.NewMultiLock(holdfast.NewMutex(c, lockPath, opts...), holdfast.NewMutex(c, lockPath+"2", opts...), holdfast.NewSemaphore(c, lockPath+"3", 2, opts...).Locker(1))
 	}),
 	"try": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
 		h, err := holdfast.NewMutex(c, lockPath, opts...).TryLock(ctx)
@@ -81,7 +81,7 @@ var taken = map[string]func(ctx context.Context, c *zk.Client, opts ...holdfast.
 		return holdfast.NewElection(c, lockPath, opts...).Lead(ctx, nil, func(context.Context) error { return nil })
 	},
 	"once": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-		_, err := holdfast.NewOnce(c, lockPath, opts...).Do(ctx, "k", func(context.Context) ([]byte, error) { return nil, nil })
+		_, err := holdfast.NewOnce(c, lockPath, opts...).Key("k").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 		return err
 	},
 }

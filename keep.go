@@ -11,39 +11,20 @@ import (
 	"holdfast/zk"
 )
 
-// WithKeep lets the client keep the lock after Unlock, for at most idle. Its node stays while nobody else
-// joins the queue. The next Lock or TryLock of the same client takes the lock without a request, if the
-// session is proven at that moment. As soon as somebody else joins, or asks for the lock (see Revoke), the
-// client removes the node: at once if nobody here holds the lock, otherwise at Unlock. This suits a lock that
-// one client takes many times in a row. An idle of 0, which is the default, keeps nothing.
+// WithKeep lets the client keep the lock after Unlock, for at most idle (0, the default: not at all). The next Lock or TryLock of
+// the client then takes it without a request. As soon as somebody else joins the queue, or asks for the lock (see Revoke), the
+// client gives it up: at once, or at Unlock. "Somebody else" is also a caller of this client with another side or option.
 //
-// "Somebody else" is also a caller in this client whose lock differs in side or in an option (see
-// [WithLocalHandoff]), and a client that makes or removes a node below the lock's path.
+// For others, a kept lock is held, also by a client that has crashed, until its session ends. [List] says Kept. TryLock of
+// another client waits up to a second for it to be given up, where a lock in use makes TryLock fail; with WithValue, and in
+// other libraries, TryLock can fail. A client keeps up to 64 locks, and gives up the one that is idle for the longest time.
 //
-// The first Unlock that keeps the lock writes a mark into the node, and returns when the mark is there. List
-// then says Kept. If a later Hold lasts longer than a second, the mark is removed, and its Unlock writes it
-// again. TryLock of another client waits for the one handoff, up to a second, where a lock that is held makes
-// it fail. A node with the data of a program (WithValue) has no room for the mark, so TryLock can fail there.
-// Other libraries do not know the mark. They wait, and acquire the lock like anybody else.
-//
-// A kept lock costs the ensemble what a held one costs. If the client crashes, or its process exits without
-// Close, others wait until the session ends. A client keeps up to 64 locks, and gives up the one that is idle
-// for the longest time. Close gives up all.
-//
-// WithKeep includes the local queue of [WithLocalHandoff]: goroutines of the client wait behind one node.
-// While nobody else waits, they hand the lock on without a bound; then the bound of WithLocalHandoff applies,
-// which is 0 without that option. The Holds of one node share its fencing token, and List often shows the
-// beginning of the first. The option is for [Mutex] and [RWMutex], and has no effect on
-// the read side. The other kinds refuse it, unless idle is 0.
-//
-// Lock caching of this sort is described for Chubby (Burrows 2006, section 2.4) and for Lustre's lock manager.
+// The goroutines of the client wait behind one node, as with [WithLocalHandoff], and its Holds share a fencing token. While
+// nobody else waits, they hand the lock on without a bound. (Lock caching: Chubby, Burrows 2006, section 2.4.)
 func WithKeep(idle time.Duration) Option {
 	return func(o *options) {
 		o.keep = max(idle, 0)
-		o.given &^= givenKeep
-		if o.keep > 0 {
-			o.given |= givenKeep
-		}
+		setNumber(o, setKeep, idle, idle > 0)
 	}
 }
 
@@ -69,14 +50,16 @@ type keeping struct {
 	timer  *time.Timer
 
 	version int32         // of the node's data, as far as we know; guarded by rewrites
-	element *fifo.Element // in keptLocks, while it is idle; guarded by keptLocks
+	element *fifo.Element // in keptLocks, while it is idle; guarded by the mutex of these
 }
 
-// keptLocks are the idle tenures of each client, the longest idle first.
-var keptLocks = struct {
-	sync.Mutex // guards m; tenure.mu may be held around it, and no other is locked under it
-	m          map[*zk.Client]*fifo.List
-}{m: make(map[*zk.Client]*fifo.List)}
+// keptLocks are the idle tenures of each client.
+var keptLocks zk.Shared[idleLocks]
+
+type idleLocks struct {
+	sync.Mutex           // guards all; tenure.mu may be held around it, and no other is locked under it
+	all        fifo.List // the longest idle first
+}
 
 // beginKeeping makes t a tenure that may be kept, if its lock says so. t.mu must be held.
 func (t *tenure) beginKeeping() {
@@ -137,18 +120,14 @@ func (t *tenure) stay() bool {
 	}
 	k.since = time.Now()
 	k.timer.Reset(t.lock.keep)
-	keptLocks.Lock()
-	defer keptLocks.Unlock()
-	all := keptLocks.m[t.lock.Client]
-	if all == nil {
-		all = fifo.New()
-		keptLocks.m[t.lock.Client] = all
-	}
-	k.element = all.PushBack(t)
-	if all.Len() > maxKept {
-		oldest := all.Front().Value.(*tenure)
+	idle := keptLocks.Of(t.lock.Client)
+	idle.Lock()
+	defer idle.Unlock()
+	k.element = idle.all.PushBack(t)
+	if idle.all.Len() > maxKept {
+		oldest := idle.all.Front().Value.(*tenure)
 		oldest.keep.element = nil
-		all.Remove(all.Front())
+		idle.all.Remove(idle.all.Front())
 		go oldest.giveBack()
 	}
 	return true
@@ -158,17 +137,14 @@ func (t *tenure) stay() bool {
 func (t *tenure) endIdle() {
 	k := t.keep
 	k.since = time.Now()
-	keptLocks.Lock()
-	defer keptLocks.Unlock()
+	idle := keptLocks.Of(t.lock.Client)
+	idle.Lock()
+	defer idle.Unlock()
 	if k.element == nil {
 		return
 	}
-	all := keptLocks.m[t.lock.Client]
-	all.Remove(k.element)
+	idle.all.Remove(k.element)
 	k.element = nil
-	if all.Len() == 0 {
-		delete(keptLocks.m, t.lock.Client)
-	}
 }
 
 // settle completes stay. It returns when others can see that the lock is kept, or when the next Hold has it, or when
@@ -266,9 +242,10 @@ func (l *lock) tryLocally(ctx context.Context, key localKey) (*Hold, error) {
 		if ctx.Err() != nil { // a caller that has given up gets no lock
 			return nil, context.Cause(ctx)
 		}
-		localQueues.Lock()
-		q := localQueues.m[key]
-		localQueues.Unlock()
+		all := localQueues.Of(l.Client)
+		all.Lock()
+		q := all.m[key]
+		all.Unlock()
 		if q == nil {
 			return nil, nil
 		}
@@ -309,14 +286,15 @@ func (q *localQueue) take(ctx context.Context) (h *Hold, wait <-chan struct{}, f
 // already.
 func (l *lock) adopt(h *Hold, key localKey) {
 	t := h.tenures[0]
-	localQueues.Lock()
-	if localQueues.m[key] != nil {
-		localQueues.Unlock()
+	all := localQueues.Of(l.Client)
+	all.Lock()
+	if all.m[key] != nil {
+		all.Unlock()
 		return
 	}
-	q := &localQueue{key: key, tenure: t}
-	localQueues.m[key] = q
-	localQueues.Unlock()
+	q := &localQueue{client: l.Client, key: key, tenure: t}
+	all.add(q)
+	all.Unlock()
 	t.mu.Lock()
 	over := t.isOver() || t.local != nil
 	if !over {

@@ -25,9 +25,9 @@ type use struct {
 // uses lists kinds of locks and layouts, no two of which are compatible.
 func uses() []use {
 	all := []use{
-		{"semaphore", func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() }},
+		{"semaphore", func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) }},
 		{"semaphore of kazoo", func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
 		}},
 		{"slots", func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() }},
 		{"node", func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) }},
@@ -163,7 +163,7 @@ func TestTurnIsLookedForBeforePermits(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		one, other := client(t, srv), client(t, srv)
 		sem := holdfast.NewSemaphore(one, lockPath, 2)
-		unlock(t, lock(t, sem.Locker())) // creates all directories
+		unlock(t, lock(t, sem.Locker(1))) // creates all directories
 		var looks atomic.Int32
 		var began atomic.Bool
 		admitted, second := make(chan struct{}), make(chan struct{})
@@ -189,7 +189,7 @@ func TestTurnIsLookedForBeforePermits(t *testing.T) {
 			}
 			return zktest.Pass
 		})
-		h, err := sem.TryAcquire(t.Context())
+		h, err := sem.TryAcquire(t.Context(), 1)
 		close(admitted)
 		<-w.done
 		if looks.Load() == 0 {
@@ -219,11 +219,11 @@ func TestErrKindSaysWhatIsWrong(t *testing.T) {
 			mutexAt, []string{"layout kazoo", "layout curator", "__lock__0000000000"},
 		},
 		"queue in a semaphore": {
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) },
 			mutexAt, []string{"a semaphore, layout curator", "a lock with a queue, layout curator", "/leases/_c_"},
 		},
 		"semaphore in a queue": {
-			mutexAt, func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			mutexAt, func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) },
 			[]string{"a semaphore, layout curator", "a lock with a queue, layout curator", "-lock-0000000000"},
 		},
 		"queue in slots": {
@@ -231,13 +231,13 @@ func TestErrKindSaysWhatIsWrong(t *testing.T) {
 			mutexAt, []string{"a set of slots", "a lock with a queue, layout curator", "/slots/slot-0000000000"},
 		},
 		"slots in a semaphore": {
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) },
 			func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() },
 			[]string{"a semaphore, layout curator", "this is a set of slots", "/leases/_c_"},
 		},
 		"semaphore in slots": {
 			func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() },
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) },
 			[]string{"is of a set of slots", "this is a semaphore, layout curator", "/slots/slot-0000000000"},
 		},
 		"queue below a node": {
@@ -253,7 +253,7 @@ func TestErrKindSaysWhatIsWrong(t *testing.T) {
 			[]string{"a NodeLock", "a lock with a queue, layout curator", "-lock-0000000000"},
 		},
 		"node above a semaphore": {
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) },
 			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
 			[]string{"a NodeLock", "a semaphore, layout curator", "/leases/_c_"},
 		},
@@ -285,7 +285,7 @@ func TestErrKindSaysWhatIsWrong(t *testing.T) {
 func TestWhatIsNoOtherKindIsNoObstacle(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
-		unlock(t, lock(t, holdfast.NewSemaphore(c, lockPath, 2).Locker()))
+		unlock(t, lock(t, holdfast.NewSemaphore(c, lockPath, 2).Locker(1)))
 		for _, below := range []string{"a", "0123456789abcdef0123456789abcdef", "build-0000000007", "lock"} { // locks have such names
 			unlock(t, lock(t, holdfast.NewMutex(c, lockPath+"/"+below)))
 		}
@@ -293,7 +293,7 @@ func TestWhatIsNoOtherKindIsNoObstacle(t *testing.T) {
 			t.Fatal(err)
 		}
 		unlock(t, lock(t, holdfast.NewMutex(c, lockPath)))
-		unlock(t, lock(t, holdfast.NewSemaphore(c, lockPath, 2).Locker()))
+		unlock(t, lock(t, holdfast.NewSemaphore(c, lockPath, 2).Locker(1)))
 
 		named := func(name string) holdfast.Locker {
 			return holdfast.NewMutex(c, lockPath+"2", holdfast.WithLayout(holdfast.LayoutNamed(name)))
@@ -466,17 +466,17 @@ func TestForeignNodesCanBeAskedFor(t *testing.T) {
 		}
 
 		// Locks of one directory are not foreign to each other.
-		found, err = holdfast.Foreign(t.Context(), c, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("web")))
+		found, err = holdfast.Foreign(t.Context(), c, lockPath, holdfast.LayoutNamed("web"))
 		if err != nil || slices.ContainsFunc(found, func(f holdfast.ForeignNode) bool { return strings.Contains(f.Path, "db_lock_") }) {
 			t.Errorf("%+v, %v; want no other named lock", found, err)
 		}
 
 		sem := holdfast.NewSemaphore(c, lockPath+"2", 2)
-		h := lock(t, sem.Locker())
+		h := lock(t, sem.Locker(1))
 		if found, err := holdfast.Foreign(t.Context(), c, lockPath+"2"); err != nil || len(found) != 0 {
 			t.Errorf("%+v, %v; want none of what List shows", found, err)
 		}
-		found, err = holdfast.Foreign(t.Context(), c, lockPath+"2", holdfast.WithLayout(holdfast.LayoutKazoo))
+		found, err = holdfast.Foreign(t.Context(), c, lockPath+"2", holdfast.LayoutKazoo)
 		if err != nil || len(found) != 1 || found[0].Path != h.Path() || found[0].Kind != "a semaphore, layout curator" {
 			t.Errorf("%+v, %v; want the permit", found, err)
 		}

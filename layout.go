@@ -140,3 +140,15 @@ func (l *Layout) Contends(name string) bool {
 	_, ok := l.compile().Parse(name)
 	return ok
 }
+
+// grammarOf returns the grammar of a layout that a caller may leave out.
+func grammarOf(layout []Layout) (*names.Grammar, error) {
+	switch len(layout) {
+	case 0:
+		return names.Default, nil
+	case 1:
+		g := layout[0].compile()
+		return g, g.Invalid()
+	}
+	return nil, fmt.Errorf("%w: %d layouts: give one, or none for LayoutCurator", zk.ErrBadArguments, len(layout))
+}

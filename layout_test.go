@@ -159,7 +159,7 @@ func TestLayoutsOfTheSameFormsAreOneLock(t *testing.T) {
 func TestLayoutWithNamesOfItsOwnHasNoSemaphore(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		left, _ := two(holdfast.LayoutCurator, own)
-		_, err := holdfast.NewSemaphore(client(t, srv), lockPath, 1, holdfast.WithLayout(left)).Acquire(t.Context())
+		_, err := holdfast.NewSemaphore(client(t, srv), lockPath, 1, holdfast.WithLayout(left)).Acquire(t.Context(), 1)
 		wantErr(t, err, holdfast.ErrLayout)
 	})
 }
@@ -194,7 +194,7 @@ func TestTokensTellLocksOfOneDirectoryApart(t *testing.T) {
 					t.Errorf("%+v is not in the order of tokens: the one before has %d", token, last)
 				}
 				last = token.Token
-				queue, err := holdfast.List(t.Context(), c, lockPath, holdfast.WithLayout(l))
+				queue, err := holdfast.List(t.Context(), c, lockPath, l)
 				if err != nil || len(queue) != 1 || queue[0].Token != token.Token {
 					t.Errorf("%+v: the queue is %+v, %v", token, queue, err)
 				}

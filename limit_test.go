@@ -29,11 +29,11 @@ var limits = map[string]struct {
 }{
 	"semaphore": {lockPath + "/locks", func(c *zk.Client, n int, opts ...holdfast.Option) (limited, holdfast.Locker) {
 		s := holdfast.NewSemaphore(c, lockPath, n, opts...)
-		return s, s.Locker()
+		return s, s.Locker(1)
 	}},
 	"semaphore of kazoo": {lockPath + "-__lock__", func(c *zk.Client, n int, opts ...holdfast.Option) (limited, holdfast.Locker) {
 		s := holdfast.NewSemaphore(c, lockPath, n, append(opts, holdfast.WithLayout(holdfast.LayoutKazoo))...)
-		return s, s.Locker()
+		return s, s.Locker(1)
 	}},
 	"slots": {lockPath + "/slot-queue", func(c *zk.Client, n int, opts ...holdfast.Option) (limited, holdfast.Locker) {
 		s := holdfast.NewSlots(c, lockPath, n, opts...)
@@ -308,7 +308,7 @@ func TestNumberOfShardsThatNobodyUsesCanBeReplaced(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		wantErr(t, other(), holdfast.ErrShardCount)
 		unlock(t, stuck)
-		unlock(t, lock(t, holdfast.NewSemaphore(client(t, srv), lockPath, 2).Locker()))
+		unlock(t, lock(t, holdfast.NewSemaphore(client(t, srv), lockPath, 2).Locker(1)))
 		stop, began := run(4)
 		wantBegun(t, began)
 		wantErr(t, stop(), context.Canceled)

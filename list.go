@@ -45,12 +45,15 @@ type Entry struct {
 // List returns the queue of the lock at path, the holder first, at some moment after the call. A lock that
 // nobody holds, or that never existed, has an empty queue. For a semaphore, it returns the permits in use,
 // one entry each, and then the waiters. For a Slots, it returns the slots in use by their numbers, in every
-// layout, and then the waiters. Of the options, only WithLayout counts. Children whose names are not in the
-// layout's forms are left out. A transaction that changes nothing comes before the reads, since a server may be
+// layout, and then the waiters. The layout is that of the lock; without one, it is LayoutCurator. Children whose names are
+// not in its forms are left out. A transaction that changes nothing comes before the reads, since a server may be
 // behind the one that granted the lock.
-func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Entry, error) {
-	o := newOptions(opts)
-	entries, err := list(ctx, c, path, o.grammar)
+func List(ctx context.Context, c *zk.Client, path string, layout ...Layout) ([]Entry, error) {
+	g, err := grammarOf(layout)
+	var entries []Entry
+	if err == nil {
+		entries, err = list(ctx, c, path, g)
+	}
 	if err != nil {
 		return nil, &Error{Op: "list", Path: path, Err: err}
 	}
@@ -294,11 +297,13 @@ type ForeignNode struct {
 // Foreign lists what List leaves out of a lock's directory, though it looks like somebody's
 // place: nodes of other kinds of lock and of other layouts, beside which Lock fails with
 // ErrKind, and ephemeral nodes with a number in no known form, which Lock ignores.
-// The makers of such nodes may not respect the lock. Of the options, only WithLayout
-// counts.
-func Foreign(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]ForeignNode, error) {
-	o := newOptions(opts)
-	found, err := foreign(ctx, c, path, o.grammar)
+// The makers of such nodes may not respect the lock. The layout is that of the lock, as in [List].
+func Foreign(ctx context.Context, c *zk.Client, path string, layout ...Layout) ([]ForeignNode, error) {
+	g, err := grammarOf(layout)
+	var found []ForeignNode
+	if err == nil {
+		found, err = foreign(ctx, c, path, g)
+	}
 	if err != nil {
 		return nil, &Error{Op: "list foreign nodes of", Path: path, Err: err}
 	}

@@ -12,21 +12,15 @@ import (
 // WithLocalHandoff lets the goroutines of one client that want one lock queue in memory, behind a single
 // node. When one of them unlocks, the next acquires the lock without a request, up to n times in a row.
 // Then the lock goes back to the ensemble, and the local queue joins again, at the back. So a waiter
-// elsewhere waits for at most n+1 tenures where it would have waited for one. That is why it is not the
-// default. The lock goes back earlier if nobody waits here, or if somebody asks for it (see Revoke).
+// elsewhere waits for at most n+1 tenures where it would have waited for one. That is why the default is 0.
+// The lock goes back earlier if nobody waits here, or if somebody asks for it (see Revoke).
 //
-// The Holds of one node share its fencing token. The option is for [Mutex] and [RWMutex], among locks of one
-// path, client and side with the same options; only [WithObserver] and [Reentrant] may differ. Locks whose options differ,
-// for example in the reason, have a queue and a node each. It has no effect
-// on the read side, which readers share, nor on TryLock, which fails with ErrLocked while the local queue is
-// not empty. The other kinds refuse it, unless n is 0, which is the default.
+// The Holds of one node share its fencing token. A local queue is of locks of one path, client and side with the same options;
+// only [WithObserver] and [Reentrant] may differ. TryLock fails with ErrLocked while the local queue is not empty.
 func WithLocalHandoff(n int) Option {
 	return func(o *options) {
-		o.handoffs = n
-		o.given &^= givenHandoff
-		if n > 0 {
-			o.given |= givenHandoff
-		}
+		o.handoffs = max(n, 0)
+		setNumber(o, setHandoff, n, n > 0)
 	}
 }
 
@@ -37,7 +31,8 @@ func WithLocalHandoff(n int) Option {
 // One goroutine, contend, queues for all of them on the ensemble. It ends when it has acquired the lock,
 // has failed, or nobody waits.
 type localQueue struct {
-	key localKey
+	client *zk.Client
+	key    localKey
 
 	mu         sync.Mutex // guards the fields below; tenure.mu may be held around it
 	waiting    fifo.List  // of *waiter, first come first
@@ -48,11 +43,10 @@ type localQueue struct {
 }
 
 type localKey struct {
-	client *zk.Client
-	path   string
-	queue  string // of the grammar
-	side   names.Side
-	line   string // of the options
+	path  string
+	queue string // of the grammar
+	side  names.Side
+	line  string // of the options
 }
 
 // A waiter is one call of Lock in a local queue.
@@ -69,17 +63,28 @@ type turn struct {
 	err  error
 }
 
-var localQueues = struct {
+// localQueues are those of each client.
+var localQueues zk.Shared[localQueueing]
+
+type localQueueing struct {
 	sync.Mutex // guards m; comes before localQueue.mu
 	m          map[localKey]*localQueue
-}{m: make(map[localKey]*localQueue)}
+}
+
+// add adds a queue. The mutex must be held.
+func (l *localQueueing) add(q *localQueue) {
+	if l.m == nil {
+		l.m = make(map[localKey]*localQueue)
+	}
+	l.m[q.key] = q
+}
 
 // handsOff reports whether calls for side s use the local queue. Readers do not: they hold the lock
 // together.
 func (l *lock) handsOff(s names.Side) bool { return (l.handoffs > 0 || l.keep > 0) && s != names.Read }
 
 func (l *lock) localKey(s names.Side) localKey {
-	return localKey{l.Client, l.Path, l.Grammar.Queue, s, l.line}
+	return localKey{l.Path, l.Grammar.Queue, s, l.line}
 }
 
 // waitLocally implements Lock with WithLocalHandoff or WithKeep.
@@ -115,12 +120,13 @@ func (l *lock) waitLocally(ctx context.Context, s names.Side) (*Hold, error) {
 
 // stand adds w to the back of its local queue, and makes the queue if there is none.
 func (w *waiter) stand(key localKey) *localQueue {
-	localQueues.Lock()
-	defer localQueues.Unlock()
-	q := localQueues.m[key]
+	all := localQueues.Of(w.lock.Client)
+	all.Lock()
+	defer all.Unlock()
+	q := all.m[key]
 	if q == nil {
-		q = &localQueue{key: key}
-		localQueues.m[key] = q
+		q = &localQueue{client: w.lock.Client, key: key}
+		all.add(q)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -154,12 +160,13 @@ func (q *localQueue) move() {
 
 // tidy drops an empty queue. The caller must hold neither localQueues nor q.mu; it may hold tenure.mu.
 func (q *localQueue) tidy() {
-	localQueues.Lock()
-	defer localQueues.Unlock()
+	all := localQueues.Of(q.client)
+	all.Lock()
+	defer all.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.waiting.Len() == 0 && !q.contending && q.tenure == nil && localQueues.m[q.key] == q {
-		delete(localQueues.m, q.key)
+	if q.waiting.Len() == 0 && !q.contending && q.tenure == nil && all.m[q.key] == q {
+		delete(all.m, q.key)
 	}
 }
 

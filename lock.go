@@ -59,7 +59,6 @@ type lock struct {
 }
 
 func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
-	o.refuseOthers()
 	l := lock{Queue: &queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, options: o}
 	if o.handoffs > 0 || o.keep > 0 {
 		l.line = o.line()

@@ -193,7 +193,7 @@ func TestCloseEndsHoldsAndWaits(t *testing.T) {
 		c, observer := client(t, srv), client(t, srv)
 		h := lock(t, holdfast.NewMutex(c, lockPath))
 		w := wait(t.Context(), holdfast.NewMutex(c, lockPath))
-		s := wait(t.Context(), holdfast.NewMultiLock(holdfast.NewSemaphore(c, "/sem", 1).Locker(), holdfast.NewMutex(c, lockPath)))
+		s := wait(t.Context(), holdfast.NewMultiLock(holdfast.NewSemaphore(c, "/sem", 1).Locker(1), holdfast.NewMutex(c, lockPath)))
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +300,7 @@ func TestTryLockOutlastsTheRemovalOfItsNode(t *testing.T) {
 		{"mutex", lockPath, mutexAt},
 		{"writer", lockPath, writeAt},
 		{"reader", lockPath, readAt},
-		{"semaphore", lockPath + "/locks", func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() }},
+		{"semaphore", lockPath + "/locks", func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) }},
 		{"slots", lockPath + "/slot-queue", func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() }},
 		{"multi", lockPath, func(c *zk.Client) holdfast.Locker { return holdfast.NewMultiLock(mutexAt(c)) }},
 	} {
@@ -541,7 +541,7 @@ func TestWhoHasGivenUpGetsNoLock(t *testing.T) {
 			return holdfast.NewNodeLock(client(t, srv), lockPath)
 		},
 		"semaphore": func(t *testing.T, srv *zktest.Server) holdfast.Locker {
-			return holdfast.NewSemaphore(client(t, srv), lockPath, 1).Locker()
+			return holdfast.NewSemaphore(client(t, srv), lockPath, 1).Locker(1)
 		},
 		"mutex that is handed on in memory": func(t *testing.T, srv *zktest.Server) holdfast.Locker {
 			return inMemory(client(t, srv), 3)
@@ -595,7 +595,7 @@ func TestCauseOfTheContextIsNotTakenForAnAnswer(t *testing.T) {
 	}
 	kinds := map[string]func(*zk.Client) holdfast.Locker{
 		"mutex":     func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
-		"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+		"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) },
 		"node lock": func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
 	}
 	// Requests of a wait that finds out whether its node was made.

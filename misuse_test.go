@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"holdfast"
 	"holdfast/zktest"
@@ -30,7 +29,7 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 		}
 		ctx := t.Context()
 		do := func(o *holdfast.Once) error {
-			_, err := o.Do(ctx, "key", func(context.Context) ([]byte, error) { return nil, nil })
+			_, err := o.Key("key").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 			return err
 		}
 		shards := func(n int, opts ...holdfast.Option) error {
@@ -41,7 +40,7 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			says string
 		}{
 			{lock(holdfast.NewMutex(c, "")), "holdfast: try lock: invalid path: it is empty"},
-			{lock(holdfast.NewSemaphore(c, "", 2).Locker()), "holdfast: try acquire: invalid path: it is empty"},
+			{lock(holdfast.NewSemaphore(c, "", 2).Locker(1)), "holdfast: try acquire: invalid path: it is empty"},
 			{lock(holdfast.NewNodeLock(c, "")), "holdfast: try lock: invalid path: it is empty"},
 			{lock(holdfast.NewTree(c, "").Path("a")), "holdfast: try lock: invalid path: it is empty"},
 			{lock(holdfast.NewTree(c, "/").Path("")), "holdfast: try lock /: invalid path \"/\": the root cannot be a lock"},
@@ -58,18 +57,14 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{lock(holdfast.NewMultiLock(holdfast.NewTree(c, path).Path("b"), holdfast.NewTree(c, path+"/a").Path(""))), "is in the Tree " + path},
 			{lock(holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.Layout{}))), "invalid layout: it has no Mutex: fill in Mutex"},
 			{lock(holdfast.NewRWMutex(c, path, holdfast.WithLayout(holdfast.LayoutWriteLock)).RLocker()), "invalid layout writelock: it has no read side: curator, kazoo and hostrw have one"},
-			{lock(holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutWriteLock)).Locker()), "it has no semaphore: curator and kazoo have one"},
-			{lock(holdfast.NewSemaphore(c, path, 0).Locker()), "none is stored, and this caller claims none: claim one, or store one with SetLimit"},
-			{lock(holdfast.NewSemaphore(c, path, -1).Locker()), "the claim is -1: want 1 or more"},
-			{lock(holdfast.NewSemaphore(c, path, 2).LockerN(0)), "0 permits asked for: want 1 or more"},
+			{lock(holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutWriteLock)).Locker(1)), "it has no semaphore: curator and kazoo have one"},
+			{lock(holdfast.NewSemaphore(c, path, 0).Locker(1)), "none is stored, and this caller claims none: claim one, or store one with SetLimit"},
+			{lock(holdfast.NewSemaphore(c, path, -1).Locker(1)), "the claim is -1: want 1 or more"},
+			{lock(holdfast.NewSemaphore(c, path, 2).Locker(0)), "0 permits asked for: want 1 or more"},
 			{holdfast.NewSemaphore(c, path, 2).SetLimit(ctx, 0), "semaphore limit: 0: want 1 or more"},
-			{lock(holdfast.NewMutex(c, path, holdfast.AtMostOnce())), "are options of a Once: leave them out"},
-			{lock(holdfast.NewMutex(c, path, holdfast.WithSettle(time.Second))), "are options of a Shards: leave them out"},
 			{shards(0), "number of shards: 0: want 1 to 65536"},
-			{shards(2, holdfast.WithWeight(-1)), "WithWeight(-1): want 0 to 1048576"},
-			{shards(2, holdfast.WithSettle(-1)), "none of the times can be negative"},
-			{shards(2, holdfast.WithLayout(holdfast.LayoutKazoo)), "leave WithLayout out"},
-			{shards(2, holdfast.AtMostOnce()), "holdfast: run shards " + path + ": bad arguments: AtMostOnce"},
+			{shards(2, holdfast.WithWeight(1<<20+1)), "WithWeight(1048577): want 0 to 1048576"},
+			{shards(2, holdfast.WithSettle(-1)), "holdfast: run shards " + path + ": bad arguments: WithSettle(-1ns) is negative"},
 		} {
 			if tt.err == nil || !strings.Contains(tt.err.Error(), tt.says) {
 				t.Errorf("%v; want %q in it", tt.err, tt.says)

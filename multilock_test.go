@@ -114,8 +114,8 @@ func TestMultiLockTakesDuplicatesOnce(t *testing.T) {
 		c := client(t, srv)
 		rw := holdfast.NewRWMutex(c, lockPath+"/rw")
 		sem := holdfast.NewSemaphore(c, lockPath+"/sem", 1)
-		m := holdfast.NewMultiLock(rw.RLocker(), holdfast.NewMutex(c, lockPath+"/a"), rw, sem.Locker(),
-			holdfast.NewMultiLock(mutexes(c, "a", "b")...), sem.Locker(), rw.RLocker())
+		m := holdfast.NewMultiLock(rw.RLocker(), holdfast.NewMutex(c, lockPath+"/a"), rw, sem.Locker(1),
+			holdfast.NewMultiLock(mutexes(c, "a", "b")...), sem.Locker(1), rw.RLocker())
 		h := lock(t, m)
 		if got := h.Tokens(); len(got) != 4 {
 			t.Errorf("tokens %v; want those of a, b, rw and sem", got)
@@ -135,7 +135,7 @@ func TestMultiLockTakesTheMostPermits(t *testing.T) {
 		for _, numbers := range [][]int{{1, 3, 2}, {3, 1}, {2, 3}} {
 			var ls []holdfast.Locker
 			for _, n := range numbers {
-				ls = append(ls, sem.LockerN(n))
+				ls = append(ls, sem.Locker(n))
 			}
 			m := holdfast.NewMultiLock(append(ls, holdfast.NewMutex(c, lockPath+"/a"))...)
 			h := lock(t, m)
@@ -149,7 +149,7 @@ func TestMultiLockTakesTheMostPermits(t *testing.T) {
 			unlock(t, h)
 			wantFree(t, sem, 5, 5)
 		}
-		_, err := holdfast.NewMultiLock(sem.LockerN(6), sem.Locker()).Lock(t.Context())
+		_, err := holdfast.NewMultiLock(sem.Locker(6), sem.Locker(1)).Lock(t.Context())
 		wantErr(t, err, holdfast.ErrLimit)
 		wantNoNodes(t, c)
 	})
@@ -325,7 +325,7 @@ func TestMultiLockRefusesEqualPathsOfTwoClients(t *testing.T) {
 		for name, m := range map[string]*holdfast.MultiLock{
 			"two mutexes":         holdfast.NewMultiLock(holdfast.NewMutex(here, lockPath), holdfast.NewMutex(there, lockPath)),
 			"reader and writer":   holdfast.NewMultiLock(holdfast.NewRWMutex(here, lockPath), holdfast.NewRWMutex(there, lockPath).RLocker()),
-			"semaphores":          holdfast.NewMultiLock(holdfast.NewSemaphore(here, lockPath, 1).Locker(), holdfast.NewSemaphore(there, lockPath, 1).Locker()),
+			"semaphores":          holdfast.NewMultiLock(holdfast.NewSemaphore(here, lockPath, 1).Locker(1), holdfast.NewSemaphore(there, lockPath, 1).Locker(1)),
 			"one that holds them": holdfast.NewMultiLock(holdfast.NewMultiLock(holdfast.NewNodeLock(here, lockPath)), holdfast.NewNodeLock(there, lockPath)),
 		} {
 			for _, lock := range []func(context.Context) (*holdfast.Hold, error){m.Lock, m.TryLock} {
@@ -352,7 +352,7 @@ func TestMultiLockWaitsForNobodyThatWaitsForItsHold(t *testing.T) {
 		"Mutex":     mutex,
 		"writer":    func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path) },
 		"reader":    func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path).RLocker() },
-		"Semaphore": func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSemaphore(c, path, 1).Locker() },
+		"Semaphore": func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSemaphore(c, path, 1).Locker(1) },
 		"Slots":     func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSlots(c, path, 1).Locker() },
 		"NodeLock":  func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewNodeLock(c, path) },
 	} {

@@ -19,7 +19,7 @@ type Mutex struct {
 // above it when they are missing, as containers, which the server removes some time after they became
 // empty. NewMutex sends nothing.
 func NewMutex(c *zk.Client, path string, opts ...Option) *Mutex {
-	return &Mutex{newLock(c, path, queue.Lock, newOptions(opts))}
+	return &Mutex{newLock(c, path, queue.Lock, newOptions("a Mutex", opts))}
 }
 
 // Lock waits for the lock. If the session ends meanwhile, Lock joins the queue again in the next session,

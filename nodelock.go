@@ -33,11 +33,10 @@ type NodeLock struct {
 var nodeGrammar = &names.Grammar{Name: "node", Label: "node", Container: true}
 
 // NewNodeLock names the lock at path. Lock makes the nodes above it when they are missing, as containers.
-// A NodeLock refuses WithLayout, WithValue, WithLocalHandoff and WithKeep. Lock fails with ErrKind if the node is the
+// Lock fails with ErrKind if the node is the
 // directory of a lock with a queue, or is not ephemeral for another reason.
 func NewNodeLock(c *zk.Client, path string, opts ...Option) *NodeLock {
-	o := newOptions(opts)
-	o.refuse("a NodeLock", givenValue|givenLayout|givenLocal)
+	o := newOptions("a NodeLock", opts)
 	o.grammar = nodeGrammar
 	return &NodeLock{newLock(c, path, queue.Node, o)}
 }

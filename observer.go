@@ -54,6 +54,7 @@ func WithObserver(o *Observer) Option {
 		if o == nil {
 			return
 		}
+		os.set(setObserver, true)
 		os.observers = append(os.observers[:len(os.observers):len(os.observers)], o)
 	}
 }

@@ -137,11 +137,11 @@ func TestObserverIsToldTheStoryOfALock(t *testing.T) {
 		"a semaphore": {
 			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
 				s := holdfast.NewSemaphore(c, lockPath, 3, observed(d))
-				h, err := s.AcquireN(t.Context(), 2)
+				h, err := s.Acquire(t.Context(), 2)
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = s.TryAcquireN(t.Context(), 2)
+				_, err = s.TryAcquire(t.Context(), 2)
 				wantErr(t, err, holdfast.ErrLocked)
 				unlock(t, h)
 			},
@@ -243,7 +243,7 @@ func TestObserverIsToldTheStoryOfALock(t *testing.T) {
 			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
 				once := holdfast.NewOnce(c, lockPath, observed(d))
 				for range 2 { // the second call needs no lock
-					_, err := once.Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
+					_, err := once.Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
 						if n := ctx.Value(wish{}); n != 1 {
 							t.Errorf("the context of the function has %v", n)
 						}

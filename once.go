@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,18 +20,15 @@ const (
 	MaxOnceValue = 64 << 10
 )
 
-// A Once runs a function once for each key: at most one run at a time, and one successful run in all, over
-// all clients. Later callers get the result of that run. A Once has no state of its own and is safe for
+// A Once runs a function once for each key, or once in each period: at most one run at a time, and one successful run in all,
+// over all clients. Later callers get the result of that run. A Once has no state of its own and is safe for
 // concurrent use.
 //
 // Each key has a directory with a queue like that of a [Mutex], and with the mark of its run. A Once uses
 // Curator's node names. It keeps its directories in <path>/once-0 to <path>/once-f, so these names are
 // reserved below the path of every lock. The directories are containers, which the server removes some
-// time after they became empty. Marks stay until [Once.Forget] or a later run (see [ForgetAfter]) removes
+// time after they became empty. Marks stay until [Job.Forget] or a later run (see [ForgetAfter]) removes
 // them. No node has a time to live.
-//
-// Of the general options, WithOwner, WithReason, WithACL and WithObserver have their usual effect. Every call fails with
-// [zk.ErrBadArguments] or ErrLayout if there is an option that a Once cannot honour.
 type Once struct {
 	client  *zk.Client
 	path    string
@@ -45,11 +43,16 @@ type onceOptions struct {
 
 // AtMostOnce makes a [Once] run a key once at the most, instead of at least once. The run is recorded before
 // it begins, in a transaction that checks the lock. If the runner then fails, crashes or loses the lock,
-// nobody runs the key again. Later callers get ErrBegun. [Once.Forget] allows another run. So does [ForgetAfter]
+// nobody runs the key again. Later callers get ErrBegun. [Job.Forget] allows another run. So does [ForgetAfter]
 // after its time, if the record says that the run failed.
 //
 // Such a record binds all callers of the key, also those without the option.
-func AtMostOnce() Option { return func(o *options) { o.once.atMostOnce = true } }
+func AtMostOnce() Option {
+	return func(o *options) {
+		o.once.atMostOnce = true
+		o.set(setAtMostOnce, true)
+	}
+}
 
 // ForgetAfter lets a run of a [Once] remove the marks of other keys that are older than d, by the server's
 // clock. The run removes them in the transaction that writes its own mark, at most 16 of them. After that,
@@ -57,8 +60,13 @@ func AtMostOnce() Option { return func(o *options) { o.once.atMostOnce = true } 
 //
 // A run looks at 16 other keys at the most, drawn at random. So a mark can stay for longer than d.
 //
-// Runs that [AtMostOnce] has recorded, and that have no end, stay until [Once.Forget].
-func ForgetAfter(d time.Duration) Option { return func(o *options) { o.once.forgetAfter = d } }
+// Runs that [AtMostOnce] has recorded, and that have no end, stay until [Job.Forget].
+func ForgetAfter(d time.Duration) Option {
+	return func(o *options) {
+		o.once.forgetAfter = d
+		setNumber(o, setForgetAfter, d, d > 0)
+	}
+}
 
 // A Result says which run has answered a call of a [Once].
 type Result struct {
@@ -73,38 +81,25 @@ type Result struct {
 
 // NewOnce names the Once at path. It sends nothing.
 func NewOnce(c *zk.Client, path string, opts ...Option) *Once {
-	return &Once{c, path, newOptions(opts)}
+	return &Once{c, path, newOptions("a Once", opts)}
 }
 
-// Do calls f, unless a run of the key has succeeded before. Then it returns the result of that run, and
-// needs one read for it. While another caller runs the key, Do waits in a queue. A key is any text of 1 to
-// MaxOnceKey bytes.
-//
-// If f succeeds, Do records the result. Only the holder of the key's lock can do that (see [Hold.Commit]),
-// and Do returns without an error only if the result is recorded. If f returns an error or panics, or
-// returns more than MaxOnceValue bytes, nothing is recorded, and the next caller runs. Do returns the error
-// of f as it is, and zk.ErrTooLarge for a value that is too large. If the runner crashes or loses the lock, the
-// next caller runs. [AtMostOnce] changes that.
-//
-// The context of f ends with ctx, or when the lock is lost. Then f must stop at once: after a loss, the next
-// caller may run already. A Do of the same key with that context fails with ErrDeadlock.
-//
-// ctx bounds the wait. It does not bound the recording: if f returns without an error, Do records the
-// result even after the end of ctx, while the session lives. If the connection is lost meanwhile, Do finds out
-// whether the result was recorded. That takes three session timeouts at most. The error is ErrLost if the result
-// was not recorded, and ErrUncertain if Do cannot find out. With AtMostOnce, the error is also ErrUncertain if
-// ctx ends and Do does not know whether the beginning is recorded. Result.Ran tells whether f was called.
-//
-// After [Once.Forget], a caller whose server lags can still get the result of the forgotten run.
-func (o *Once) Do(ctx context.Context, key string, f func(context.Context) ([]byte, error)) (Result, error) {
-	return o.call(ctx, "do", key, 0, f)
+// A Job is what a [Once] does once: for a key, or in a period. It has no state of its own and is safe for concurrent use.
+type Job struct {
+	once   *Once
+	key    string
+	every  bool // once in a period
+	period time.Duration
 }
 
-// Within calls f, unless a run has begun less than d before, by the server's clock. Then it returns the
-// result of that run. It is for programs on several hosts that run the same job at the same time, though
-// their clocks differ. Choose d larger than the difference of the clocks, and smaller than the job's period
-// less that difference. If there is no such d, use [Once.Do] with the scheduled time as the key. If d is not
-// above zero, the error is zk.ErrBadArguments.
+// Key names a job that is done once: one run in all succeeds. A key is any text of 1 to MaxOnceKey bytes.
+func (o *Once) Key(key string) *Job { return &Job{once: o, key: key} }
+
+// Every names a job that is done again after d: a run counts if it has begun less than d before, by the server's clock. It is
+// for programs on several hosts that run the same job at the same time, though their clocks differ. Choose d larger than the
+// difference of the clocks, and smaller than the job's period less that difference. If there is no such d, use [Once.Key] with
+// the scheduled time as the key. A Once has one such job, so its Recorded and Forget are the same for any d. If d is not above
+// zero, the error of every call is zk.ErrBadArguments.
 //
 // A run counts from the moment when its caller joined the queue, and a call compares that with the moment
 // when it joined itself. So neither the length of a run nor the wait for it moves the schedule. A caller
@@ -114,71 +109,78 @@ func (o *Once) Do(ctx context.Context, key string, f func(context.Context) ([]by
 //
 // If the server's clock goes back, by itself or with a change of leader, a run in the apparent future
 // counts if it is less than d away. So a clock that goes back makes no pause longer than 2d. If it goes back
-// by d or more, one run can be repeated.
+// by d or more, one run can be repeated. A call costs a place in the queue, also if its function does not run.
+func (o *Once) Every(d time.Duration) *Job { return &Job{once: o, every: true, period: d} }
+
+// Do calls f, unless a run counts that has succeeded before. Then it returns the result of that run, and
+// needs one read for it if the job has a key. While another caller runs the job, Do waits in a queue.
 //
-// Otherwise Within is like Do. A call costs a place in the queue, also if f does not run.
-func (o *Once) Within(ctx context.Context, d time.Duration, f func(context.Context) ([]byte, error)) (Result, error) {
-	if d <= 0 {
-		return Result{}, &Error{Op: "within", Path: o.path, Err: fmt.Errorf("%w: a period of %v: want more than 0", zk.ErrBadArguments, d)}
+// If f succeeds, Do records the result. Only the holder of the job's lock can do that (see [Hold.Commit]),
+// and Do returns without an error only if the result is recorded. If f returns an error or panics, or
+// returns more than MaxOnceValue bytes, nothing is recorded, and the next caller runs. Do returns the error
+// of f as it is, and zk.ErrTooLarge for a value that is too large. If the runner crashes or loses the lock, the
+// next caller runs. [AtMostOnce] changes that.
+//
+// The context of f ends with ctx, or when the lock is lost. Then f must stop at once: after a loss, the next
+// caller may run already. A Do of the same job with that context fails with ErrDeadlock.
+//
+// ctx bounds the wait. It does not bound the recording: if f returns without an error, Do records the
+// result even after the end of ctx, while the session lives. If the connection is lost meanwhile, Do finds out
+// whether the result was recorded. That takes three session timeouts at most. The error is ErrLost if the result
+// was not recorded, and ErrUncertain if Do cannot find out. With AtMostOnce, the error is also ErrUncertain if
+// ctx ends and Do does not know whether the beginning is recorded. Result.Ran tells whether f was called.
+//
+// After [Job.Forget], a caller whose server lags can still get the result of the forgotten run.
+func (j *Job) Do(ctx context.Context, f func(context.Context) ([]byte, error)) (Result, error) {
+	c, err := j.call()
+	var r Result
+	if err == nil {
+		c.f = f
+		r, err = c.answer(ctx)
 	}
-	return o.call(ctx, "within", "", d, f)
+	if err != nil {
+		err = &Error{Op: "do", Path: c.dir, Err: err}
+	}
+	switch {
+	case c.failed == nil:
+		return r, err
+	case err == nil:
+		return r, c.failed
+	}
+	return r, errors.Join(c.failed, err)
 }
 
-// Forget removes what is recorded of the key. Then the next caller runs. Forget waits while a run of the key
-// is under way. It is no error if nothing is recorded.
-func (o *Once) Forget(ctx context.Context, key string) error {
-	return o.forget(ctx, key, 0, anyRun)
-}
+// Forget removes what is recorded of the job. Then the next caller runs. Forget waits while a run is under way. It is no
+// error if nothing is recorded.
+func (j *Job) Forget(ctx context.Context) error { return j.forget(ctx, anyRun) }
 
-// ForgetWithin is Forget for the runs of Within and TurnWithin.
-func (o *Once) ForgetWithin(ctx context.Context) error { return o.forget(ctx, "", anyPeriod, anyRun) }
-
-// ForgetRun is Forget for the run with the token, as [Once.Recorded] returns it. The error is ErrNotHeld if that run is
+// ForgetRun is Forget for the run with the token, as [Job.Recorded] returns it. The error is ErrNotHeld if that run is
 // not recorded any more. Then ForgetRun has removed nothing.
-func (o *Once) ForgetRun(ctx context.Context, key string, token int64) error {
-	return o.forget(ctx, key, 0, token)
-}
-
-// ForgetRunWithin is ForgetRun for the runs of Within and TurnWithin.
-func (o *Once) ForgetRunWithin(ctx context.Context, token int64) error {
-	return o.forget(ctx, "", anyPeriod, token)
-}
+func (j *Job) ForgetRun(ctx context.Context, token int64) error { return j.forget(ctx, token) }
 
 // anyRun is the token of no run.
 const anyRun = 0
 
-func (o *Once) forget(ctx context.Context, key string, period time.Duration, token int64) error {
-	j, err := o.job(key, period)
+func (j *Job) forget(ctx context.Context, token int64) error {
+	c, err := j.call()
 	if err == nil {
-		err = j.forget(ctx, token)
+		err = c.forget(ctx, token)
 	}
 	if err != nil {
-		return &Error{Op: "forget", Path: j.dir, Err: err}
+		return &Error{Op: "forget", Path: c.dir, Err: err}
 	}
 	return nil
 }
 
-// Recorded returns the Result of the last run of the key that is recorded, or nil if there is none. It does not
+// Recorded returns the Result of the last run that is recorded, or nil if there is none, however long ago it was. It does not
 // wait for a run that is under way. If the run has failed or has no end (see [AtMostOnce]), the error is ErrBegun.
-func (o *Once) Recorded(ctx context.Context, key string) (*Result, error) {
-	return o.recordedOf(ctx, key, 0)
-}
-
-// RecordedWithin is Recorded for the runs of Within and TurnWithin.
-func (o *Once) RecordedWithin(ctx context.Context) (*Result, error) {
-	return o.recordedOf(ctx, "", anyPeriod)
-}
-
-// anyPeriod makes a job of Within where the period does not matter.
-const anyPeriod = time.Millisecond
-
-func (o *Once) recordedOf(ctx context.Context, key string, period time.Duration) (r *Result, err error) {
-	j, err := o.job(key, period)
+func (j *Job) Recorded(ctx context.Context) (r *Result, err error) {
+	c, err := j.call()
 	var last, begun *mark
 	if err == nil {
-		err = queue.BehindWrite(ctx, j.client, j.dir, func() (err error) {
-			if last, err = j.read(ctx, j.client, j.done()); err == nil {
-				begun, err = j.read(ctx, j.client, j.begun())
+		err = queue.BehindWrite(ctx, c.client, c.dir, func() (err error) {
+			if last, err = c.read(ctx, c.client, c.done()); err == nil {
+				begun, err = c.read(ctx, c.client, c.begun())
 			}
 			return err
 		})
@@ -191,87 +193,47 @@ func (o *Once) recordedOf(ctx context.Context, key string, period time.Duration)
 		r, err = &found, last.outcome()
 	}
 	if err != nil {
-		err = &Error{Op: "read the run of", Path: j.dir, Err: err}
+		err = &Error{Op: "read the run of", Path: c.dir, Err: err}
 	}
 	return r, err
 }
 
-func (o *Once) call(ctx context.Context, op, key string, d time.Duration, f func(context.Context) ([]byte, error)) (Result, error) {
-	j, err := o.job(key, d)
-	var r Result
-	if err == nil {
-		j.f = f
-		r, err = j.answer(ctx)
-	}
-	if err != nil {
-		err = &Error{Op: op, Path: j.dir, Err: err}
-	}
-	switch {
-	case j.failed == nil:
-		return r, err
-	case err == nil:
-		return r, j.failed
-	}
-	return r, errors.Join(j.failed, err)
-}
-
-// check says what is wrong with the path and the options.
-func (o *Once) check() error {
-	if err := queue.ValidatePath(o.path); err != nil {
-		return err
-	}
-	wrong := ""
-	switch {
-	case o.options.grammar.Queue != names.Default.Queue:
-		return fmt.Errorf("%w %s: a Once has Curator's nodes only: leave WithLayout out", ErrLayout, o.options.grammar.Name)
-	case o.options.reentrant:
-		wrong = "Reentrant would run a function inside itself"
-	case o.options.handoffs > 0:
-		wrong = "WithLocalHandoff has no use, since a second caller gets the result of the first"
-	case o.options.keep > 0:
-		wrong = "WithKeep has no use, since the node of a key goes with its mark"
-	case o.options.value != nil:
-		wrong = "WithValue has no use, since the value is what the function returns"
-	case o.options.once.forgetAfter < 0:
-		wrong = fmt.Sprintf("ForgetAfter(%v) is negative", o.options.once.forgetAfter)
-	default:
-		return nil
-	}
-	return fmt.Errorf("%w: %s", zk.ErrBadArguments, wrong)
-}
-
-// A job is one call.
-type job struct {
+// A call is one call of a Job.
+type call struct {
 	*Once
 	marks
-	lock   lock // the key's queue
-	period time.Duration
+	lock   lock          // the job's queue
+	period time.Duration // 0: the job has a key
 	f      func(context.Context) ([]byte, error)
 	failed error // by f
 }
 
-// job checks the arguments of a call. With a period, it has no key.
-func (o *Once) job(key string, period time.Duration) (*job, error) {
-	j := &job{Once: o, period: period, marks: marks{dir: o.path}}
-	if err := o.check(); err != nil {
-		return j, err
+// call checks the job.
+func (j *Job) call() (*call, error) {
+	o := j.once
+	c := &call{Once: o, period: j.period, marks: marks{dir: o.path}}
+	if err := cmp.Or(queue.ValidatePath(o.path), o.options.refused); err != nil {
+		return c, err
 	}
 	name := within
-	if period == 0 {
+	switch {
+	case !j.every:
 		var err error
-		if name, err = escapeKey(key); err != nil {
-			return j, err
+		if name, err = escapeKey(j.key); err != nil {
+			return c, err
 		}
+	case j.period <= 0:
+		return c, fmt.Errorf("%w: a period of %v: want more than 0", zk.ErrBadArguments, j.period)
 	}
-	j.marks = marksOf(o.path, name)
+	c.marks = marksOf(o.path, name)
 	plain := o.options
 	plain.once = onceOptions{}
-	j.lock = newPart(o.client, j.dir, o.path, "", plain) // look looks at the path
-	return j, nil
+	c.lock = newPart(o.client, c.dir, o.path, "", plain) // look looks at the path
+	return c, nil
 }
 
-// answer implements Do and Within.
-func (j *job) answer(ctx context.Context) (Result, error) {
+// answer implements Do.
+func (j *call) answer(ctx context.Context) (Result, error) {
 	if j.period == 0 {
 		m, err := j.read(ctx, j.client, j.done())
 		if m != nil || err != nil {
@@ -297,7 +259,7 @@ func (j *job) answer(ctx context.Context) (Result, error) {
 }
 
 // enter acquires the key's lock.
-func (j *job) enter(ctx context.Context) (*Hold, error) {
+func (j *call) enter(ctx context.Context) (*Hold, error) {
 	h, err := j.lock.attempt(ctx, "lock", 0, func(ctx context.Context) (*Hold, error) {
 		return outlive(ctx, func() (*Hold, error) { return j.lock.enter(ctx, names.Mutex, true) })
 	})
@@ -306,7 +268,7 @@ func (j *job) enter(ctx context.Context) (*Hold, error) {
 
 // turn decides under the lock whether to run, and runs. It releases the lock. started: f was called, so
 // nothing must be tried again.
-func (j *job) turn(ctx context.Context, h *Hold) (_ Result, started bool, _ error) {
+func (j *call) turn(ctx context.Context, h *Hold) (_ Result, started bool, _ error) {
 	defer func() { // also if f panics
 		if started {
 			h.Unlock() // the result is recorded by now, or will not be
@@ -332,7 +294,7 @@ func (j *job) turn(ctx context.Context, h *Hold) (_ Result, started bool, _ erro
 
 // counts returns the mark that keeps us from running, or nil. The marks are what the holder of place p has
 // seen.
-func (j *job) counts(seen record, p *queue.Place) *mark {
+func (j *call) counts(seen record, p *queue.Place) *mark {
 	if j.period == 0 {
 		if seen.done != nil {
 			return seen.done
@@ -350,7 +312,7 @@ func (j *job) counts(seen record, p *queue.Place) *mark {
 }
 
 // begin records that a run begins, if it is one that counts at most once. If it fails, f must not be called.
-func (j *job) begin(ctx context.Context, h *Hold, seen record, m *mark) error {
+func (j *call) begin(ctx context.Context, h *Hold, seen record, m *mark) error {
 	if !j.options.once.atMostOnce {
 		return errors.Join(h.over(), context.Cause(ctx))
 	}
@@ -370,7 +332,7 @@ func (j *job) begin(ctx context.Context, h *Hold, seen record, m *mark) error {
 }
 
 // run calls f and records how it ends.
-func (j *job) run(ctx context.Context, h *Hold, seen record, m *mark) (Result, error) {
+func (j *call) run(ctx context.Context, h *Hold, seen record, m *mark) (Result, error) {
 	var err error
 	m.value, err = j.work(ctx, h)
 	if err == nil && len(m.value) > MaxOnceValue {
@@ -395,7 +357,7 @@ func (j *job) run(ctx context.Context, h *Hold, seen record, m *mark) (Result, e
 }
 
 // work calls f.
-func (j *job) work(ctx context.Context, h *Hold) ([]byte, error) {
+func (j *call) work(ctx context.Context, h *Hold) ([]byte, error) {
 	held, cancel := context.WithCancelCause(h.Context())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {
@@ -406,7 +368,7 @@ func (j *job) work(ctx context.Context, h *Hold) ([]byte, error) {
 }
 
 // finish records the end of a run. In the same transaction, it removes old marks of other keys.
-func (j *job) finish(ctx context.Context, h *Hold, seen record, m *mark) error {
+func (j *call) finish(ctx context.Context, h *Hold, seen record, m *mark) error {
 	for prune := j.options.once.forgetAfter > 0; ; prune = false {
 		ops := []zk.Op{j.bump(zk.AnyVersion), j.put(j.done(), seen.done, m)}
 		if j.options.once.atMostOnce {
@@ -429,7 +391,7 @@ func (j *job) finish(ctx context.Context, h *Hold, seen record, m *mark) error {
 }
 
 // recorded returns when the server has recorded the end of our run, or zero if nobody answers.
-func (j *job) recorded(ctx context.Context, h *Hold, token int64) time.Time {
+func (j *call) recorded(ctx context.Context, h *Hold, token int64) time.Time {
 	session := h.first().Session
 	var stat zk.Stat
 	err := queue.Retry(session.Context(), func() (err error) {
@@ -449,7 +411,7 @@ func (j *job) recorded(ctx context.Context, h *Hold, token int64) time.Time {
 }
 
 // forget implements Forget and ForgetRun.
-func (j *job) forget(ctx context.Context, token int64) error {
+func (j *call) forget(ctx context.Context, token int64) error {
 	for turn := pace(1); ; {
 		h, err := j.enter(ctx)
 		if err != nil {
@@ -463,9 +425,9 @@ func (j *job) forget(ctx context.Context, token int64) error {
 	}
 }
 
-// forgetUnder removes what is recorded, under the lock. This lock does not exclude a run by [Once.Turn], whose lock is
+// forgetUnder removes what is recorded, under the lock. This lock does not exclude a run by [Job.Turn], whose lock is
 // another one. So the marks are removed in the version that was read.
-func (j *job) forgetUnder(ctx context.Context, h *Hold, token int64) error {
+func (j *call) forgetUnder(ctx context.Context, h *Hold, token int64) error {
 	for doubt := false; ; {
 		seen, err := j.look(ctx, h)
 		if err != nil {

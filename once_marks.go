@@ -122,7 +122,7 @@ func (m *mark) outcome() error {
 func shorten(text string) string { return text[:min(len(text), 1024)] }
 
 // put makes the mark at node, or replaces the old one that was there when we looked.
-func (j *job) put(node string, old, m *mark) zk.Op {
+func (j *call) put(node string, old, m *mark) zk.Op {
 	if old != nil {
 		return zk.SetOp(node, m.encode(), old.stat.Version)
 	}
@@ -138,7 +138,7 @@ type getter interface {
 }
 
 // read reads the mark at node. There is none if it returns nil.
-func (j *job) read(ctx context.Context, from getter, node string) (*mark, error) {
+func (j *call) read(ctx context.Context, from getter, node string) (*mark, error) {
 	var data []byte
 	var stat zk.Stat
 	err := queue.Retry(ctx, func() (err error) {
@@ -149,7 +149,7 @@ func (j *job) read(ctx context.Context, from getter, node string) (*mark, error)
 }
 
 // markIn returns the mark in an answer.
-func (j *job) markIn(node string, r zk.Result) (*mark, error) {
+func (j *call) markIn(node string, r zk.Result) (*mark, error) {
 	switch {
 	case errors.Is(r.Err, zk.ErrNoNode):
 		return nil, nil
@@ -170,7 +170,7 @@ func (j *job) markIn(node string, r zk.Result) (*mark, error) {
 //
 // look also makes sure that no other kind of lock has the name. It lists the names after our place was made.
 // So if two kinds come together, at least one sees the other.
-func (j *job) look(ctx context.Context, h *Hold) (record, error) {
+func (j *call) look(ctx context.Context, h *Hold) (record, error) {
 	p := h.first()
 	ops := []zk.Op{zk.GetOp(j.done()), zk.GetOp(j.begun()), zk.ChildrenOp(j.path)}
 	before := p.WaitedFor()
@@ -236,7 +236,7 @@ func barrier(p *queue.Place) error {
 // the outcome is certain, and does not guess: after a lost connection, the mark tells. The error is
 // ErrUncertain if the mark cannot be read. A nil error means that the mark is written, also if the lock was
 // lost since. If the session ends while the outcome is not known, undo may be executed.
-func (j *job) write(ctx context.Context, h *Hold, node string, token int64, ops, undo []zk.Op) error {
+func (j *call) write(ctx context.Context, h *Hold, node string, token int64, ops, undo []zk.Op) error {
 	for doubt := false; ; {
 		_, err := h.commit(h.first().Session.Context(), ops)
 		if doubt = doubt || zk.MayHaveHappened(err); err == nil || !doubt {
@@ -261,7 +261,7 @@ func (j *job) write(ctx context.Context, h *Hold, node string, token int64, ops,
 // the session is over here, it may still live at the server, with the transaction on its way. So the next
 // session removes our place, which the transaction checks, and undoes the transaction if it can. stands:
 // our place still exists.
-func (j *job) settle(ctx context.Context, p *queue.Place, node string, token int64, undo []zk.Op) (ours, stands bool, _ error) {
+func (j *call) settle(ctx context.Context, p *queue.Place, node string, token int64, undo []zk.Op) (ours, stands bool, _ error) {
 	session := p.Session
 	found := barrier(p)
 	if found == nil || errors.Is(found, queue.ErrGone) {
@@ -305,7 +305,7 @@ func remove(ctx context.Context, s *zk.Session, p *queue.Place, also ...zk.Op) e
 // withdraw removes the record of a beginning, since f will not be called, or puts back the older one that it
 // has replaced. While our place exists, the record can only be ours or that older one. So undo is executed
 // together with the removal of our place. If that fails, the record stays, and nobody runs.
-func (j *job) withdraw(ctx context.Context, h *Hold, undo []zk.Op) {
+func (j *call) withdraw(ctx context.Context, h *Hold, undo []zk.Op) {
 	p := h.first()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Session.Timeout())
 	defer cancel()
@@ -327,7 +327,7 @@ const pruneMost = 16
 // old returns the removal of old marks of other keys of the shard, and the version of the shard for which it
 // is right. It looks at some keys, drawn at random. It returns nothing if that fails, since a later run can
 // do it.
-func (j *job) old(p *queue.Place) (removals []zk.Op, version int32) {
+func (j *call) old(p *queue.Place) (removals []zk.Op, version int32) {
 	ctx := p.Session.Context()
 	var keys []string
 	var stat zk.Stat

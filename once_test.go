@@ -52,7 +52,7 @@ func (r *runner) run(ctx context.Context) ([]byte, error) {
 
 func do(t *testing.T, o *holdfast.Once, key string, r *runner) holdfast.Result {
 	t.Helper()
-	got, err := o.Do(t.Context(), key, r.run)
+	got, err := o.Key(key).Do(t.Context(), r.run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestOnceRunsOneCallAndTellsTheOthers(t *testing.T) {
 		var all []*call
 		for i := range 20 {
 			o := once(t, srv, holdfast.WithOwner(fmt.Sprint("host", i)))
-			all = append(all, calls(func() (holdfast.Result, error) { return o.Do(t.Context(), "monday", r.run) }))
+			all = append(all, calls(func() (holdfast.Result, error) { return o.Key("monday").Do(t.Context(), r.run) }))
 		}
 		ran := 0
 		for _, c := range all {
@@ -132,7 +132,7 @@ func TestOnceKeysDoNotWaitForEachOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		o := once(t, srv)
 		slow := calls(func() (holdfast.Result, error) {
-			return o.Do(t.Context(), "slow", (&runner{lasts: time.Hour}).run)
+			return o.Key("slow").Do(t.Context(), (&runner{lasts: time.Hour}).run)
 		})
 		for i := range 40 {
 			do(t, o, fmt.Sprint(i), &runner{})
@@ -169,7 +169,7 @@ func TestOnceFailedRunIsNotRecorded(t *testing.T) {
 		o := once(t, srv)
 		broken := errors.New("broken")
 		r := &runner{err: broken}
-		if got, err := o.Do(t.Context(), "key", r.run); err != broken || !got.Ran || got.Value != nil {
+		if got, err := o.Key("key").Do(t.Context(), r.run); err != broken || !got.Ran || got.Value != nil {
 			t.Errorf("%+v, %v; want the function's own error", got, err)
 		}
 		func() {
@@ -178,10 +178,10 @@ func TestOnceFailedRunIsNotRecorded(t *testing.T) {
 					t.Error("the panic is gone")
 				}
 			}()
-			o.Do(t.Context(), "key", func(context.Context) ([]byte, error) { panic("oops") })
+			o.Key("key").Do(t.Context(), func(context.Context) ([]byte, error) { panic("oops") })
 		}()
 		large := &runner{value: strings.Repeat("x", holdfast.MaxOnceValue+1)}
-		_, err := o.Do(t.Context(), "key", large.run)
+		_, err := o.Key("key").Do(t.Context(), large.run)
 		wantErr(t, err, zk.ErrTooLarge)
 		large.value = large.value[1:]
 		large.calls.Store(0)
@@ -201,10 +201,10 @@ func TestOnceAtMostOnceRecordsTheBeginning(t *testing.T) {
 		"crash": func(t *testing.T, srv *zktest.Server, c *zk.Client) {
 			o := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce(), holdfast.WithOwner("first"))
 			r := &runner{begun: make(chan struct{}), lasts: time.Hour}
-			go o.Do(t.Context(), "key", r.run)
+			go o.Key("key").Do(t.Context(), r.run)
 			<-r.begun
 			w := once(t, srv, holdfast.AtMostOnce())
-			waits := calls(func() (holdfast.Result, error) { return w.Do(t.Context(), "key", (&runner{}).run) })
+			waits := calls(func() (holdfast.Result, error) { return w.Key("key").Do(t.Context(), (&runner{}).run) })
 			time.Sleep(time.Minute)
 			if !waits.waiting() {
 				t.Fatalf("a caller does not wait for a runner that lives: %+v, %v", waits.result, waits.err)
@@ -219,13 +219,13 @@ func TestOnceAtMostOnceRecordsTheBeginning(t *testing.T) {
 		},
 		"failure": func(t *testing.T, srv *zktest.Server, c *zk.Client) {
 			o := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce(), holdfast.WithOwner("first"))
-			_, err := o.Do(t.Context(), "key", (&runner{err: broken}).run)
+			_, err := o.Key("key").Do(t.Context(), (&runner{err: broken}).run)
 			wantErr(t, err, broken)
 		},
 		"panic": func(t *testing.T, srv *zktest.Server, c *zk.Client) {
 			o := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce(), holdfast.WithOwner("first"))
 			defer func() { recover() }()
-			o.Do(t.Context(), "key", func(context.Context) ([]byte, error) { panic("oops") })
+			o.Key("key").Do(t.Context(), func(context.Context) ([]byte, error) { panic("oops") })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestOnceAtMostOnceRecordsTheBeginning(t *testing.T) {
 				end(t, srv, client(t, srv))
 				for _, opts := range [][]holdfast.Option{nil, {holdfast.AtMostOnce()}} {
 					r := &runner{}
-					got, err := once(t, srv, opts...).Do(t.Context(), "key", r.run)
+					got, err := once(t, srv, opts...).Key("key").Do(t.Context(), r.run)
 					wantErr(t, err, holdfast.ErrBegun)
 					wantCalls(t, r, 0)
 					if got.Ran || got.Owner != "first" || got.Token == 0 || got.Began.IsZero() || !strings.Contains(fmt.Sprint(err), "first began at ") {
@@ -244,7 +244,7 @@ func TestOnceAtMostOnceRecordsTheBeginning(t *testing.T) {
 					}
 				}
 				o := once(t, srv, holdfast.AtMostOnce())
-				if err := o.Forget(t.Context(), "key"); err != nil {
+				if err := o.Key("key").Forget(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if got := do(t, o, "key", &runner{value: "x"}); !got.Ran {
@@ -279,55 +279,25 @@ func TestOnceKeys(t *testing.T) {
 			}
 		}
 		for _, key := range []string{"", strings.Repeat("x", holdfast.MaxOnceKey+1)} {
-			_, err := o.Do(t.Context(), key, (&runner{}).run)
+			_, err := o.Key(key).Do(t.Context(), (&runner{}).run)
 			wantErr(t, err, zk.ErrBadArguments)
 			if !strings.Contains(fmt.Sprint(err), fmt.Sprintf("%d bytes; want 1 to 256", len(key))) {
 				t.Error(err)
 			}
-			wantErr(t, o.Forget(t.Context(), key), zk.ErrBadArguments)
+			wantErr(t, o.Key(key).Forget(t.Context()), zk.ErrBadArguments)
 		}
 	})
 }
 
-func TestOnceRefusesOptionsThatItCannotHonour(t *testing.T) {
+func TestOnceRefusesBadPathsAndPeriods(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
-		for name, tt := range map[string]struct {
-			opt  holdfast.Option
-			want error
-		}{
-			"Reentrant":        {holdfast.Reentrant(), zk.ErrBadArguments},
-			"WithLocalHandoff": {holdfast.WithLocalHandoff(3), zk.ErrBadArguments},
-			"WithKeep":         {holdfast.WithKeep(time.Minute), zk.ErrBadArguments},
-			"WithValue":        {holdfast.WithValue([]byte("x")), zk.ErrBadArguments},
-			"ForgetAfter":      {holdfast.ForgetAfter(-1), zk.ErrBadArguments},
-			"WithLayout":       {holdfast.WithLayout(holdfast.LayoutKazoo), holdfast.ErrLayout},
-		} {
-			o := holdfast.NewOnce(c, oncePath, tt.opt)
-			r := &runner{}
-			_, err := o.Do(t.Context(), "key", r.run)
-			_, within := o.Within(t.Context(), time.Second, r.run)
-			for _, err := range []error{err, within, o.Forget(t.Context(), "key")} {
-				if wantErr(t, err, tt.want); !strings.Contains(fmt.Sprint(err), name) {
-					t.Errorf("%s: %v", name, err)
-				}
-			}
-			wantCalls(t, r, 0)
-		}
 		for _, o := range []*holdfast.Once{holdfast.NewOnce(c, "/"), holdfast.NewOnce(c, "a")} {
-			_, err := o.Do(t.Context(), "key", (&runner{}).run)
+			_, err := o.Key("key").Do(t.Context(), (&runner{}).run)
 			wantErr(t, err, zk.ErrInvalidPath)
 		}
-		_, err := once(t, srv).Within(t.Context(), 0, (&runner{}).run)
+		_, err := once(t, srv).Every(0).Do(t.Context(), (&runner{}).run)
 		wantErr(t, err, zk.ErrBadArguments)
-		do(t, holdfast.NewOnce(c, oncePath, holdfast.WithLayout(holdfast.LayoutCurator)), "key", &runner{})
-		for _, l := range []holdfast.Locker{
-			holdfast.NewMutex(c, lockPath, holdfast.AtMostOnce()), holdfast.NewNodeLock(c, lockPath, holdfast.ForgetAfter(1)),
-			holdfast.NewSemaphore(c, lockPath, 1, holdfast.AtMostOnce()).Locker(),
-		} {
-			_, err := l.Lock(t.Context())
-			wantErr(t, err, zk.ErrBadArguments)
-		}
 	})
 }
 
@@ -335,12 +305,12 @@ func TestOnceInsideItselfIsADeadlock(t *testing.T) {
 	for _, opts := range [][]holdfast.Option{nil, {holdfast.AtMostOnce()}} {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
 			o := once(t, srv, opts...)
-			_, err := o.Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
-				if _, err := o.Do(ctx, "other", (&runner{}).run); err != nil {
+			_, err := o.Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
+				if _, err := o.Key("other").Do(ctx, (&runner{}).run); err != nil {
 					t.Error(err)
 				}
-				wantErr(t, o.Forget(ctx, "key"), holdfast.ErrDeadlock)
-				_, err := o.Do(ctx, "key", (&runner{}).run)
+				wantErr(t, o.Key("key").Forget(ctx), holdfast.ErrDeadlock)
+				_, err := o.Key("key").Do(ctx, (&runner{}).run)
 				return nil, err
 			})
 			wantErr(t, err, holdfast.ErrDeadlock)
@@ -352,10 +322,10 @@ func TestOnceCancelledCallerLeavesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		r := &runner{begun: make(chan struct{}), lasts: time.Minute}
-		running := calls(func() (holdfast.Result, error) { return once(t, srv).Do(t.Context(), "key", r.run) })
+		running := calls(func() (holdfast.Result, error) { return once(t, srv).Key("key").Do(t.Context(), r.run) })
 		<-r.begun
 		ctx, cancel := context.WithCancelCause(t.Context())
-		w := calls(func() (holdfast.Result, error) { return holdfast.NewOnce(c, oncePath).Do(ctx, "key", r.run) })
+		w := calls(func() (holdfast.Result, error) { return holdfast.NewOnce(c, oncePath).Key("key").Do(ctx, r.run) })
 		why := errors.New("enough")
 		cancel(why)
 		<-w.done
@@ -370,7 +340,7 @@ func TestOnceCancelledCallerLeavesNothing(t *testing.T) {
 		}
 		// A run whose caller has given up is recorded if it succeeds all the same.
 		ctx, cancel = context.WithCancelCause(t.Context())
-		got, err := holdfast.NewOnce(c, oncePath).Do(ctx, "other", func(ctx context.Context) ([]byte, error) {
+		got, err := holdfast.NewOnce(c, oncePath).Key("other").Do(ctx, func(ctx context.Context) ([]byte, error) {
 			cancel(why)
 			<-ctx.Done()
 			wantErr(t, context.Cause(ctx), why)
@@ -392,8 +362,8 @@ func TestOnceRunnerThatLosesTheLockRecordsNothing(t *testing.T) {
 		next := once(t, srv)
 		var w *call
 		r := &runner{value: "second"}
-		got, err := holdfast.NewOnce(c, oncePath).Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
-			w = calls(func() (holdfast.Result, error) { return next.Do(t.Context(), "key", r.run) })
+		got, err := holdfast.NewOnce(c, oncePath).Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
+			w = calls(func() (holdfast.Result, error) { return next.Key("key").Do(t.Context(), r.run) })
 			s, err := c.Session(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -422,12 +392,12 @@ func TestOnceForget(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		o := once(t, srv)
 		r := &runner{value: "x"}
-		if err := o.Forget(t.Context(), "key"); err != nil {
+		if err := o.Key("key").Forget(t.Context()); err != nil {
 			t.Errorf("nothing to forget: %v", err)
 		}
 		first := do(t, o, "key", r)
 		do(t, o, "other", &runner{})
-		if err := o.Forget(t.Context(), "key"); err != nil {
+		if err := o.Key("key").Forget(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := do(t, o, "key", r); !got.Ran || string(got.Value) != "x+" || got.Token <= first.Token {
@@ -438,10 +408,10 @@ func TestOnceForget(t *testing.T) {
 		}
 		// Forget waits for a run.
 		slow := &runner{begun: make(chan struct{}), lasts: time.Minute}
-		running := calls(func() (holdfast.Result, error) { return once(t, srv).Do(t.Context(), "slow", slow.run) })
+		running := calls(func() (holdfast.Result, error) { return once(t, srv).Key("slow").Do(t.Context(), slow.run) })
 		<-slow.begun
 		began := time.Now()
-		if err := o.Forget(t.Context(), "slow"); err != nil || time.Since(began) != time.Minute {
+		if err := o.Key("slow").Forget(t.Context()); err != nil || time.Since(began) != time.Minute {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		<-running.done
@@ -606,7 +576,7 @@ func TestOnceUnderLostConnectionsRunsOnce(t *testing.T) {
 		cut := newCut(srv, at, func(o zkproto.Op) zktest.Action { op = o; return fault })
 		r := &runner{value: "x"}
 		cut.on.Store(true)
-		got, err := holdfast.NewOnce(c, oncePath, opts...).Do(t.Context(), "key", r.run)
+		got, err := holdfast.NewOnce(c, oncePath, opts...).Key("key").Do(t.Context(), r.run)
 		cut.on.Store(false)
 		if err != nil || !got.Ran || string(got.Value) != "x" || got.At.IsZero() {
 			t.Errorf("request %d (%v): %+v, %v", at, op, got, err)
@@ -636,12 +606,12 @@ func TestOnceOutlivesACrashAtAnyPoint(t *testing.T) {
 		})
 		r := &runner{value: "x"}
 		cut.on.Store(true)
-		first, firstErr := holdfast.NewOnce(c, oncePath, opts...).Do(t.Context(), "key", r.run)
+		first, firstErr := holdfast.NewOnce(c, oncePath, opts...).Key("key").Do(t.Context(), r.run)
 		if cut.on.Store(false); cut.reached.Load() {
 			<-closed
 		}
 		before := r.calls.Load()
-		second, err := once(t, srv, opts...).Do(t.Context(), "key", r.run)
+		second, err := once(t, srv, opts...).Key("key").Do(t.Context(), r.run)
 		atMost := len(opts) == 2
 		where := fmt.Sprintf("request %d (%v): %+v, %v; then %+v, %v", at, op, first, firstErr, second, err)
 		switch {
@@ -679,7 +649,7 @@ func TestOnceOutlivesItsSessionAtAnyPoint(t *testing.T) {
 		}
 		r := &runner{value: "x"}
 		cut.on.Store(true)
-		first, firstErr := holdfast.NewOnce(c, oncePath, opts...).Do(t.Context(), "key", r.run)
+		first, firstErr := holdfast.NewOnce(c, oncePath, opts...).Key("key").Do(t.Context(), r.run)
 		cut.on.Store(false)
 		where := fmt.Sprintf("request %d (%v): %+v, %v", at, op, first, firstErr)
 		atMost := len(opts) == 2
@@ -691,7 +661,7 @@ func TestOnceOutlivesItsSessionAtAnyPoint(t *testing.T) {
 		case firstErr != nil && !first.Ran && !(atMost && op == zkproto.OpMulti && errors.Is(firstErr, holdfast.ErrBegun)):
 			t.Errorf("%s: the function was not called", where)
 		}
-		second, err := once(t, srv, opts...).Do(t.Context(), "key", r.run)
+		second, err := once(t, srv, opts...).Key("key").Do(t.Context(), r.run)
 		where += fmt.Sprintf("; then %+v, %v", second, err)
 		switch {
 		case firstErr == nil && (err != nil || second.Ran || second.Token != first.Token):
@@ -746,10 +716,10 @@ func heldUp(t *testing.T, srv *zktest.Server, opts []holdfast.Option, nth int, h
 		})
 		return how
 	})
-	first, firstErr := o.Do(t.Context(), "key", r.run)
+	first, firstErr := o.Key("key").Do(t.Context(), r.run)
 	healed.Wait()
 	before := r.calls.Load()
-	second, err := once(t, srv).Do(t.Context(), "key", r.run)
+	second, err := once(t, srv).Key("key").Do(t.Context(), r.run)
 	where := fmt.Sprintf("after %v: %+v, %v; then %+v, %v", after, first, firstErr, second, err)
 	begun := errors.Is(err, holdfast.ErrBegun)
 	switch {
@@ -791,7 +761,7 @@ func TestOnceWithdrawsABeginning(t *testing.T) {
 					return zktest.Pass
 				})
 				r := &runner{}
-				_, err := once(t, srv, holdfast.AtMostOnce()).Do(ctx, "key", r.run)
+				_, err := once(t, srv, holdfast.AtMostOnce()).Key("key").Do(ctx, r.run)
 				wantErr(t, err, context.Canceled)
 				wantCalls(t, r, 0)
 				if got := do(t, once(t, srv, holdfast.AtMostOnce()), "key", r); !got.Ran {
@@ -809,7 +779,7 @@ func TestOnceThatWithdrawsLeavesTheOlderBeginning(t *testing.T) {
 		t.Run(fmt.Sprint(how), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := client(t, srv)
-				_, err := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce()).Within(t.Context(), time.Hour, func(ctx context.Context) ([]byte, error) {
+				_, err := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce()).Every(time.Hour).Do(t.Context(), func(ctx context.Context) ([]byte, error) {
 					expire(t, srv, c)
 					<-ctx.Done()
 					return nil, ctx.Err()
@@ -827,12 +797,12 @@ func TestOnceThatWithdrawsLeavesTheOlderBeginning(t *testing.T) {
 					return zktest.Pass
 				})
 				r := &runner{}
-				_, err = once(t, srv, holdfast.AtMostOnce()).Within(ctx, time.Minute, r.run)
+				_, err = once(t, srv, holdfast.AtMostOnce()).Every(time.Minute).Do(ctx, r.run)
 				wantErr(t, err, context.Canceled)
 				if !struck.Load() {
 					t.Error("no beginning was recorded: the test shows nothing")
 				}
-				_, err = once(t, srv, holdfast.AtMostOnce()).Within(t.Context(), time.Hour, r.run)
+				_, err = once(t, srv, holdfast.AtMostOnce()).Every(time.Hour).Do(t.Context(), r.run)
 				wantErr(t, err, holdfast.ErrBegun)
 				wantCalls(t, r, 0)
 				if got := within(t, once(t, srv, holdfast.AtMostOnce()), time.Minute, r); !got.Ran {
@@ -857,7 +827,7 @@ func TestOnceThatCannotFindOutSaysSo(t *testing.T) {
 			return zktest.DropReply
 		})
 		r := &runner{}
-		_, err := o.Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
+		_, err := o.Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
 			began = time.Now()
 			return r.run(ctx)
 		})
@@ -882,7 +852,7 @@ func TestOnceAndLocksUnderOneNameAreRefused(t *testing.T) {
 				h := lock(t, other.of(client(t, srv)))
 				o := holdfast.NewOnce(c, lockPath)
 				r := &runner{}
-				_, err := o.Do(t.Context(), "key", r.run)
+				_, err := o.Key("key").Do(t.Context(), r.run)
 				wantErr(t, err, holdfast.ErrKind)
 				wantCalls(t, r, 0)
 				synctest.Wait()
@@ -902,11 +872,11 @@ func TestOnceAndLocksUnderOneNameAreRefused(t *testing.T) {
 					}
 					return nil, nil
 				}
-				if _, err := o.Do(t.Context(), "key", check); err != nil {
+				if _, err := o.Key("key").Do(t.Context(), check); err != nil {
 					t.Fatal(err)
 				}
 				check(t.Context()) // its mark stays
-				if err := o.Forget(t.Context(), "key"); err != nil {
+				if err := o.Key("key").Forget(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(10 * time.Minute)
@@ -937,7 +907,7 @@ func TestOnceAndLocksThatComeTogetherSeeEachOther(t *testing.T) {
 					return zktest.Pass
 				})
 				cut.on.Store(true)
-				_, err := o.Do(t.Context(), "key", func(context.Context) ([]byte, error) {
+				_, err := o.Key("key").Do(t.Context(), func(context.Context) ([]byte, error) {
 					if h != nil && h.Context().Err() == nil {
 						t.Errorf("%s at request %d: both run", other.name, at)
 					}
@@ -961,7 +931,7 @@ func TestOnceLooksWhereTheRunBeforeIsOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		admin := client(t, srv)
 		r := &runner{value: "x", lasts: time.Minute}
-		first := calls(func() (holdfast.Result, error) { return once(t, srv).Do(t.Context(), "key", r.run) })
+		first := calls(func() (holdfast.Result, error) { return once(t, srv).Key("key").Do(t.Context(), r.run) })
 		name, err := holdfast.EscapeKey("key")
 		if err != nil {
 			t.Fatal(err)
@@ -977,7 +947,7 @@ func TestOnceLooksWhereTheRunBeforeIsOver(t *testing.T) {
 				dir, places = d, []string{d + "/" + names[0]}
 			}
 		}
-		second := calls(func() (holdfast.Result, error) { return once(t, srv).Do(t.Context(), "key", r.run) })
+		second := calls(func() (holdfast.Result, error) { return once(t, srv).Key("key").Do(t.Context(), r.run) })
 		var hidden, shown atomic.Bool
 		var data []byte
 		srv.Intercept(zkproto.OpDelete, func(path string) zktest.Action {
@@ -1032,7 +1002,7 @@ func TestOnceDoesNotBelieveOtherData(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := &runner{}
-			_, err := o.Do(t.Context(), "key", r.run)
+			_, err := o.Key("key").Do(t.Context(), r.run)
 			if wantErr(t, err, holdfast.ErrKind); !strings.Contains(fmt.Sprint(err), mark) {
 				t.Errorf("%v; want the node", err)
 			}
@@ -1081,7 +1051,7 @@ func TestOnceForgetsNoYoungMark(t *testing.T) {
 		var running atomic.Bool
 		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
 			if running.Load() && struck.CompareAndSwap(false, true) {
-				if err := other.Forget(t.Context(), keys[0]); err != nil {
+				if err := other.Key(keys[0]).Forget(t.Context()); err != nil {
 					t.Error(err)
 				}
 				do(t, other, keys[0], r)
@@ -1089,7 +1059,7 @@ func TestOnceForgetsNoYoungMark(t *testing.T) {
 			return zktest.Pass
 		})
 		o := once(t, srv, holdfast.ForgetAfter(time.Minute))
-		if _, err := o.Do(t.Context(), keys[1], func(context.Context) ([]byte, error) {
+		if _, err := o.Key(keys[1]).Do(t.Context(), func(context.Context) ([]byte, error) {
 			running.Store(true)
 			return nil, nil
 		}); err != nil || !struck.Load() {
@@ -1107,10 +1077,10 @@ func TestOnceOutlastsAThrottledServer(t *testing.T) {
 	for mode, opts := range onceModes {
 		for name, call := range map[string]func(ctx context.Context, o *holdfast.Once, r *runner) (holdfast.Result, error){
 			"do": func(ctx context.Context, o *holdfast.Once, r *runner) (holdfast.Result, error) {
-				return o.Do(ctx, "key", r.run)
+				return o.Key("key").Do(ctx, r.run)
 			},
 			"within": func(ctx context.Context, o *holdfast.Once, r *runner) (holdfast.Result, error) {
-				return o.Within(ctx, time.Minute, r.run)
+				return o.Every(time.Minute).Do(ctx, r.run)
 			},
 		} {
 			t.Run(mode+"/"+name, func(t *testing.T) {
@@ -1240,7 +1210,7 @@ func TestOnceMarkThatArrivesLateIsNotWritten(t *testing.T) {
 					})
 				}
 				r := &runner{value: "x"}
-				first, firstErr := holdfast.NewOnce(c, oncePath, tt.opts...).Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
+				first, firstErr := holdfast.NewOnce(c, oncePath, tt.opts...).Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
 					if tt.nth == 2 || tt.opts == nil {
 						l.holds.Store(true)
 					}
@@ -1250,7 +1220,7 @@ func TestOnceMarkThatArrivesLateIsNotWritten(t *testing.T) {
 					t.Fatalf("nothing was late: %+v, %v", first, firstErr)
 				}
 				l.arrive()
-				second, err := once(t, srv).Do(t.Context(), "key", r.run)
+				second, err := once(t, srv).Key("key").Do(t.Context(), r.run)
 				where := fmt.Sprintf("%+v, %v; then %+v, %v", first, firstErr, second, err)
 				switch {
 				case name == "beginning" && (firstErr != nil || !first.Ran || err != nil || second.Ran || second.Token != first.Token),

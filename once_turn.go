@@ -4,25 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"holdfast/zk"
 )
 
-// A Turn is the right of a lock's holder to do what one key of a [Once] stands for. See [Once.Turn].
+// A Turn is the right of a lock's holder to do what a [Job] stands for. See [Job.Turn].
 type Turn struct {
-	job  *job
+	job  *call
 	hold *Hold
 	seen record
 	done bool // Done has succeeded
 }
 
-// Turn is [Once.Do] in two steps, for a caller that already holds a lock. All callers of the key must use the same
-// lock. Turn returns nil and the Result of the earlier run if a run of the key has succeeded before. Otherwise the
+// Turn is [Job.Do] in two steps, for a caller that already holds a lock. All callers of the job must use the same
+// lock. Turn returns nil and the Result of the earlier run if a run counts that has succeeded before. Otherwise the
 // caller runs, and then calls Done, once. If it does not call Done, because the run has failed or the lock is lost,
-// nothing is recorded, and the next holder runs.
+// nothing is recorded, and the next holder runs. With [Once.Every], a run begins when its caller joins the queue of the lock.
 //
-// A Turn is not for keys of Do and Within, which have a queue of their own. It fails with zk.ErrBadArguments with
+// A Turn is not for jobs of Do, which have a queue of their own. It fails with zk.ErrBadArguments with
 // AtMostOnce, and for a Hold that does not keep others from the same turn:
 //
 //   - of a reader, a permit or a slot, which others can hold at the same time;
@@ -32,21 +31,9 @@ type Turn struct {
 //   - of a lock of another client, since the run is recorded through the client of the lock.
 //
 // The error is ErrLost or ErrNotHeld if the Hold is over.
-func (o *Once) Turn(ctx context.Context, h *Hold, key string) (*Turn, Result, error) {
-	return o.turn(ctx, h, key, 0)
-}
-
-// TurnWithin is [Once.Within] as Turn is Do: it returns nil and the Result of the last run if that has begun less
-// than d before. A run begins when its caller joins the queue of the lock.
-func (o *Once) TurnWithin(ctx context.Context, h *Hold, d time.Duration) (*Turn, Result, error) {
-	if d <= 0 {
-		return nil, Result{}, &Error{Op: "turn", Path: o.path, Err: fmt.Errorf("%w: a period of %v", zk.ErrBadArguments, d)}
-	}
-	return o.turn(ctx, h, "", d)
-}
-
-func (o *Once) turn(ctx context.Context, h *Hold, key string, d time.Duration) (*Turn, Result, error) {
-	j, err := o.job(key, d)
+func (job *Job) Turn(ctx context.Context, h *Hold) (*Turn, Result, error) {
+	j, err := job.call()
+	o := job.once
 	switch {
 	case err != nil:
 	case o.options.once.atMostOnce:
@@ -71,7 +58,7 @@ func (o *Once) turn(ctx context.Context, h *Hold, key string, d time.Duration) (
 }
 
 // Done records that the run has succeeded, with its value. Only the holder of the lock can do that (see
-// [Hold.Commit]). The errors are those of [Once.Do]: ErrLost if the run is not recorded because the lock was lost,
+// [Hold.Commit]). The errors are those of [Job.Do]: ErrLost if the run is not recorded because the lock was lost,
 // and ErrUncertain if Done cannot find out. The error is zk.ErrBadArguments if a run was recorded since Turn: by Done of
 // this Turn, or by another caller, who has used another lock. A Turn is not safe for concurrent use.
 func (t *Turn) Done(ctx context.Context, value []byte) (Result, error) {

@@ -21,7 +21,7 @@ const turnPath = lockPath + "/.holdfast"
 // takeTurn takes a turn of key under h. It is nil if the key is done.
 func takeTurn(t *testing.T, c *zk.Client, h *holdfast.Hold, key string, opts ...holdfast.Option) (*holdfast.Turn, holdfast.Result) {
 	t.Helper()
-	turn, r, err := holdfast.NewOnce(c, turnPath, opts...).Turn(t.Context(), h, key)
+	turn, r, err := holdfast.NewOnce(c, turnPath, opts...).Key(key).Turn(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func takeTurn(t *testing.T, c *zk.Client, h *holdfast.Hold, key string, opts ...
 
 func takeTurnWithin(t *testing.T, c *zk.Client, h *holdfast.Hold, d time.Duration) (*holdfast.Turn, holdfast.Result) {
 	t.Helper()
-	turn, r, err := holdfast.NewOnce(c, turnPath).TurnWithin(t.Context(), h, d)
+	turn, r, err := holdfast.NewOnce(c, turnPath).Every(d).Turn(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,11 +78,11 @@ func TestTurnIsTakenOnce(t *testing.T) {
 			t.Error("another key is done")
 		}
 		unlock(t, h)
-		got, err := holdfast.NewOnce(c, turnPath).Do(t.Context(), "k", (&runner{}).run)
+		got, err := holdfast.NewOnce(c, turnPath).Key("k").Do(t.Context(), (&runner{}).run)
 		if err != nil || got.Ran || got.Token != first.Token {
 			t.Errorf("Do: %+v, %v", got, err)
 		}
-		if err := holdfast.NewOnce(c, turnPath).Forget(t.Context(), "k"); err != nil {
+		if err := holdfast.NewOnce(c, turnPath).Key("k").Forget(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		h = lock(t, m)
@@ -104,7 +104,7 @@ func TestTurnsBesideOtherLocks(t *testing.T) {
 		unlock(t, h)
 		time.Sleep(time.Second)
 		for range 2 {
-			for _, l := range []holdfast.Locker{holdfast.NewMutex(c, lockPath), holdfast.NewRWMutex(c, lockPath).RLocker(), holdfast.NewSemaphore(c, lockPath, 2).Locker()} {
+			for _, l := range []holdfast.Locker{holdfast.NewMutex(c, lockPath), holdfast.NewRWMutex(c, lockPath).RLocker(), holdfast.NewSemaphore(c, lockPath, 2).Locker(1)} {
 				unlock(t, lock(t, l))
 			}
 		}
@@ -224,22 +224,22 @@ func TestTurnRefusals(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		h := lock(t, holdfast.NewMutex(c, lockPath))
-		_, _, err := holdfast.NewOnce(c, turnPath, holdfast.AtMostOnce()).Turn(t.Context(), h, "k")
+		_, _, err := holdfast.NewOnce(c, turnPath, holdfast.AtMostOnce()).Key("k").Turn(t.Context(), h)
 		wantErr(t, err, zk.ErrBadArguments)
 		for _, key := range []string{"", string(make([]byte, holdfast.MaxOnceKey+1))} {
-			_, _, err = holdfast.NewOnce(c, turnPath).Turn(t.Context(), h, key)
+			_, _, err = holdfast.NewOnce(c, turnPath).Key(key).Turn(t.Context(), h)
 			wantErr(t, err, zk.ErrBadArguments)
 		}
-		_, _, err = holdfast.NewOnce(c, turnPath).TurnWithin(t.Context(), h, 0)
+		_, _, err = holdfast.NewOnce(c, turnPath).Every(0).Turn(t.Context(), h)
 		wantErr(t, err, zk.ErrBadArguments)
 		turn, _ := takeTurn(t, c, h, "k")
 		_, err = turn.Done(t.Context(), make([]byte, holdfast.MaxOnceValue+1))
 		wantErr(t, err, zk.ErrTooLarge)
 		unlock(t, h)
-		_, _, err = holdfast.NewOnce(c, turnPath).Turn(t.Context(), h, "k")
+		_, _, err = holdfast.NewOnce(c, turnPath).Key("k").Turn(t.Context(), h)
 		wantErr(t, err, holdfast.ErrNotHeld)
 		both := lock(t, holdfast.NewMultiLock(holdfast.NewMutex(c, lockPath), holdfast.NewMutex(c, "/holdfast/locks/x")))
-		_, _, err = holdfast.NewOnce(c, turnPath).Turn(t.Context(), both, "k")
+		_, _, err = holdfast.NewOnce(c, turnPath).Key("k").Turn(t.Context(), both)
 		wantErr(t, err, zk.ErrBadArguments)
 		unlock(t, both)
 	})
@@ -250,8 +250,8 @@ func TestRecordsAreReadAndForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		o := holdfast.NewOnce(c, turnPath)
-		key := func() (*holdfast.Result, error) { return o.Recorded(t.Context(), "k") }
-		period := func() (*holdfast.Result, error) { return o.RecordedWithin(t.Context()) }
+		key := func() (*holdfast.Result, error) { return o.Key("k").Recorded(t.Context()) }
+		period := func() (*holdfast.Result, error) { return o.Every(time.Hour).Recorded(t.Context()) }
 		want := func(read func() (*holdfast.Result, error), want *holdfast.Result) {
 			t.Helper()
 			got, err := read()
@@ -261,7 +261,7 @@ func TestRecordsAreReadAndForgotten(t *testing.T) {
 		}
 		want(key, nil)
 		want(period, nil)
-		if err := o.ForgetWithin(t.Context()); err != nil {
+		if err := o.Every(time.Hour).Forget(t.Context()); err != nil {
 			t.Error(err)
 		}
 		h := lock(t, holdfast.NewMutex(c, lockPath))
@@ -271,7 +271,7 @@ func TestRecordsAreReadAndForgotten(t *testing.T) {
 		b := turnDone(t, turn, "")
 		want(key, &a)
 		want(period, &b)
-		if err := o.ForgetWithin(t.Context()); err != nil {
+		if err := o.Every(time.Hour).Forget(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		want(key, &a)
@@ -281,11 +281,11 @@ func TestRecordsAreReadAndForgotten(t *testing.T) {
 		}
 		unlock(t, h)
 		failed := errors.New("full")
-		if _, err := holdfast.NewOnce(c, turnPath, holdfast.AtMostOnce()).Do(t.Context(), "bad", func(context.Context) ([]byte, error) { return nil, failed }); !errors.Is(err, failed) {
+		if _, err := holdfast.NewOnce(c, turnPath, holdfast.AtMostOnce()).Key("bad").Do(t.Context(), func(context.Context) ([]byte, error) { return nil, failed }); !errors.Is(err, failed) {
 			t.Fatal(err)
 		}
 		d := client(t, srv)
-		_, err := holdfast.NewOnce(d, turnPath, holdfast.AtMostOnce()).Do(t.Context(), "begun", func(ctx context.Context) ([]byte, error) {
+		_, err := holdfast.NewOnce(d, turnPath, holdfast.AtMostOnce()).Key("begun").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
 			srv.Expire(mustSession(t, d))
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -293,17 +293,17 @@ func TestRecordsAreReadAndForgotten(t *testing.T) {
 		if err == nil {
 			t.Error("the run has lost its lock")
 		}
-		r, err := o.Recorded(t.Context(), "begun")
+		r, err := o.Key("begun").Recorded(t.Context())
 		if r == nil || r.Token == 0 {
 			t.Errorf("%+v", r)
 		}
 		wantErr(t, err, holdfast.ErrBegun)
-		r, err = o.Recorded(t.Context(), "bad")
+		r, err = o.Key("bad").Recorded(t.Context())
 		if r == nil || r.Token == 0 {
 			t.Errorf("%+v", r)
 		}
 		wantErr(t, err, holdfast.ErrBegun)
-		_, err = o.Recorded(t.Context(), "")
+		_, err = o.Key("").Recorded(t.Context())
 		wantErr(t, err, zk.ErrBadArguments)
 	})
 }
@@ -322,15 +322,15 @@ func TestForgetRunRemovesNoOtherRun(t *testing.T) {
 		}{
 			"key": {
 				func(h *holdfast.Hold) *holdfast.Turn { turn, _ := takeTurn(t, c, h, "k"); return turn },
-				func(token int64) error { return o.ForgetRun(t.Context(), "k", token) },
-				func() (*holdfast.Result, error) { return o.Recorded(t.Context(), "k") },
-				func() error { return o.Forget(t.Context(), "k") },
+				func(token int64) error { return o.Key("k").ForgetRun(t.Context(), token) },
+				func() (*holdfast.Result, error) { return o.Key("k").Recorded(t.Context()) },
+				func() error { return o.Key("k").Forget(t.Context()) },
 			},
 			"period": {
 				func(h *holdfast.Hold) *holdfast.Turn { turn, _ := takeTurnWithin(t, c, h, period); return turn },
-				func(token int64) error { return o.ForgetRunWithin(t.Context(), token) },
-				func() (*holdfast.Result, error) { return o.RecordedWithin(t.Context()) },
-				func() error { return o.ForgetWithin(t.Context()) },
+				func(token int64) error { return o.Every(time.Hour).ForgetRun(t.Context(), token) },
+				func() (*holdfast.Result, error) { return o.Every(time.Hour).Recorded(t.Context()) },
+				func() error { return o.Every(time.Hour).Forget(t.Context()) },
 			},
 		} {
 			m := holdfast.NewMutex(c, lockPath)
@@ -375,10 +375,10 @@ func TestTurnNeedsANodeOfItsOwn(t *testing.T) {
 			o := holdfast.NewOnce(c, lockPath+name+"/.holdfast")
 			for range 2 {
 				h := lock(t, m)
-				if turn, r, err := o.TurnWithin(t.Context(), h, time.Second); !errors.Is(err, zk.ErrBadArguments) {
+				if turn, r, err := o.Every(time.Second).Turn(t.Context(), h); !errors.Is(err, zk.ErrBadArguments) {
 					t.Errorf("%s: %v, %+v, %v", name, turn, r, err)
 				}
-				_, _, err := o.Turn(t.Context(), h, "k")
+				_, _, err := o.Key("k").Turn(t.Context(), h)
 				wantErr(t, err, zk.ErrBadArguments)
 				unlock(t, h)
 				time.Sleep(time.Minute)

@@ -17,7 +17,7 @@ import (
 
 func within(t *testing.T, o *holdfast.Once, d time.Duration, r *runner) holdfast.Result {
 	t.Helper()
-	got, err := o.Within(t.Context(), d, r.run)
+	got, err := o.Every(d).Do(t.Context(), r.run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,14 +60,14 @@ func TestWithinRunThatIsLongerThanThePeriod(t *testing.T) {
 		began := time.Now()
 		long, short := &runner{lasts: 15 * time.Second}, &runner{}
 		o := once(t, srv)
-		first := calls(func() (holdfast.Result, error) { return o.Within(t.Context(), d, long.run) })
+		first := calls(func() (holdfast.Result, error) { return o.Every(d).Do(t.Context(), long.run) })
 		var all []*call
 		for range 3 { // of its own period, and of the next
-			all = append(all, calls(func() (holdfast.Result, error) { return once(t, srv).Within(t.Context(), d, short.run) }))
+			all = append(all, calls(func() (holdfast.Result, error) { return once(t, srv).Every(d).Do(t.Context(), short.run) }))
 		}
 		time.Sleep(10 * time.Second)
 		for range 3 {
-			all = append(all, calls(func() (holdfast.Result, error) { return once(t, srv).Within(t.Context(), d, short.run) }))
+			all = append(all, calls(func() (holdfast.Result, error) { return once(t, srv).Every(d).Do(t.Context(), short.run) }))
 		}
 		<-first.done
 		for i, c := range all {
@@ -92,11 +92,11 @@ func TestWithinFailedRuns(t *testing.T) {
 		atMost := len(opts) == 2
 		for name, end := range map[string]func(t *testing.T, srv *zktest.Server, o *holdfast.Once, c *zk.Client){
 			"failure": func(t *testing.T, _ *zktest.Server, o *holdfast.Once, _ *zk.Client) {
-				_, err := o.Within(t.Context(), time.Minute, (&runner{err: broken}).run)
+				_, err := o.Every(time.Minute).Do(t.Context(), (&runner{err: broken}).run)
 				wantErr(t, err, broken)
 			},
 			"crash": func(t *testing.T, srv *zktest.Server, o *holdfast.Once, c *zk.Client) {
-				_, err := o.Within(t.Context(), time.Minute, func(ctx context.Context) ([]byte, error) {
+				_, err := o.Every(time.Minute).Do(t.Context(), func(ctx context.Context) ([]byte, error) {
 					s, err := c.Session(t.Context())
 					if err != nil {
 						t.Fatal(err)
@@ -116,12 +116,12 @@ func TestWithinFailedRuns(t *testing.T) {
 					time.Sleep(time.Minute)
 					end(t, srv, o, c)
 					r := &runner{}
-					got, err := once(t, srv).Within(t.Context(), time.Minute, r.run)
+					got, err := once(t, srv).Every(time.Minute).Do(t.Context(), r.run)
 					if atMost {
 						wantErr(t, err, holdfast.ErrBegun)
 						wantCalls(t, r, 0)
 						time.Sleep(time.Minute)
-						got, err = once(t, srv, opts...).Within(t.Context(), time.Minute, r.run)
+						got, err = once(t, srv, opts...).Every(time.Minute).Do(t.Context(), r.run)
 					}
 					if err != nil || !got.Ran {
 						t.Errorf("%+v, %v", got, err)
@@ -237,7 +237,7 @@ func (f fleet) run(t *testing.T, srv *zktest.Server, lasts time.Duration) (perFi
 func TestOnceUnderSkewRunsEachFireOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		f := fleet{10 * time.Second, time.Minute, 7 * time.Second, func(o *holdfast.Once, at time.Time, f func(context.Context) ([]byte, error)) (holdfast.Result, error) {
-			return o.Do(t.Context(), at.UTC().Format(time.RFC3339), f)
+			return o.Key(at.UTC().Format(time.RFC3339)).Do(t.Context(), f)
 		}}
 		perFire, _ := f.run(t, srv, time.Hour)
 		for at, n := range perFire {
@@ -262,7 +262,7 @@ func TestWithinUnderSkewRunsOncePerPeriod(t *testing.T) {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				f := fleet{tt.period, tt.apart, time.Second, func(o *holdfast.Once, _ time.Time, f func(context.Context) ([]byte, error)) (holdfast.Result, error) {
-					return o.Within(t.Context(), tt.d, f)
+					return o.Every(tt.d).Do(t.Context(), f)
 				}}
 				perFire, began := f.run(t, srv, tt.lasts)
 				for i, at := range began {

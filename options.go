@@ -3,6 +3,7 @@ package holdfast
 import (
 	"fmt"
 	"maps"
+	"math/bits"
 	"strings"
 	"time"
 
@@ -11,8 +12,20 @@ import (
 	"holdfast/zk"
 )
 
-// An Option sets one property of a lock. If a kind of lock cannot honour an option, every call on the lock
-// fails with zk.ErrBadArguments, and the error names the option and the kind.
+// An Option sets one property of a lock. Every kind takes WithACL. The others are for:
+//
+//	WithOwner, WithReason, WithLabels   all but Election, whose nodes have the candidates' values
+//	WithObserver                        all but Detached
+//	WithLayout                          Mutex, RWMutex, Semaphore, Tree, Election, Detached
+//	WithValue                           Mutex, RWMutex, Semaphore, Tree
+//	Reentrant                           Mutex, RWMutex, NodeLock
+//	WithLocalHandoff, WithKeep          Mutex, RWMutex; without effect on the read side
+//	AtMostOnce, ForgetAfter             Once
+//	WithWeight, WithSettle,
+//	WithMoveLimit, WithHandover         Shards
+//
+// If a kind of lock cannot honour an option, or a time or a number is negative, every call on the lock fails with
+// zk.ErrBadArguments, and the error names the option and the kind.
 type Option func(*options)
 
 type options struct {
@@ -28,50 +41,85 @@ type options struct {
 
 	once onceOptions
 
-	given   given // the options in use
-	refused error // the kind of lock cannot honour some of them; see refuse
+	given   setting // the options in use
+	refused error   // the kind of lock cannot honour some of them; see takes
 }
 
-// A given is a set of options.
-type given uint8
+// A setting is an option, or a set of options.
+type setting uint32
 
 const (
-	givenOwner given = 1 << iota
-	givenReason
-	givenValue
-	givenLayout
-	givenHandoff
-	givenReentrant
-	givenKeep
-	givenLabels
+	setOwner setting = 1 << iota
+	setReason
+	setLabels
+	setWithin
+	setValue
+	setACL
+	setLayout
+	setObserver
+	setReentrant
+	setHandoff
+	setKeep
+	setAtMostOnce
+	setForgetAfter
+	setWeight
+	setSettle
+	setMoveLimit
+	setHandover
 
-	givenLocal = givenHandoff | givenKeep
+	setNote = setOwner | setReason | setLabels
 )
 
-// givenNames are the names of the options, in the order of their bits.
-var givenNames = []string{"WithOwner", "WithReason", "WithValue", "WithLayout", "WithLocalHandoff", "Reentrant", "WithKeep", "WithLabels"}
+// settings are the names of the options, in the order of their bits.
+var settings = [...]string{
+	"WithOwner", "WithReason", "WithLabels", "WithinSession", "WithValue", "WithACL", "WithLayout", "WithObserver", "Reentrant",
+	"WithLocalHandoff", "WithKeep", "AtMostOnce", "ForgetAfter", "WithWeight", "WithSettle", "WithMoveLimit", "WithHandover",
+}
 
-// refuse makes every call on the lock fail if it was given an option that its kind cannot honour.
-func (o *options) refuse(kind string, cannot given) {
-	var names []string
-	for i, name := range givenNames {
-		if o.given&cannot&(1<<i) != 0 {
-			names = append(names, name)
+// takes has the options that each kind of lock can honour, by the words for the kind in messages.
+var takes = map[string]setting{
+	"a Mutex":     setNote | setWithin | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep,
+	"an RWMutex":  setNote | setWithin | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep,
+	"a Semaphore": setNote | setWithin | setValue | setACL | setLayout | setObserver,
+	"a Slots":     setNote | setWithin | setACL | setObserver,
+	"a Tree":      setNote | setWithin | setValue | setACL | setLayout | setObserver,
+	"a NodeLock":  setNote | setWithin | setACL | setObserver | setReentrant,
+	"a Detached":  setNote | setWithin | setACL | setLayout,
+	"an Election": setACL | setLayout | setObserver,
+	"a Once":      setNote | setWithin | setACL | setObserver | setAtMostOnce | setForgetAfter,
+	"a Shards":    setNote | setWithin | setACL | setObserver | setWeight | setSettle | setMoveLimit | setHandover,
+}
+
+// newOptions returns the options of a kind of lock. With those that it cannot honour, every call on the lock fails.
+func newOptions(kind string, opts []Option) options {
+	o := options{grammar: names.Default, shards: shardOptions{weight: 1, settle: defaultSettle, moveLimit: defaultMoveLimit}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	var cannot []string
+	for i, name := range settings {
+		if o.given&^takes[kind]&(1<<i) != 0 {
+			cannot = append(cannot, name)
 		}
 	}
-	if len(names) > 0 {
-		o.refused = fmt.Errorf("%w: %s cannot honour %s: make it without", zk.ErrBadArguments, kind, strings.Join(names, ", "))
+	if len(cannot) > 0 {
+		o.refused = fmt.Errorf("%w: %s cannot honour %s: make it without", zk.ErrBadArguments, kind, strings.Join(cannot, ", "))
+	}
+	return o
+}
+
+// set notes that an option is in use, or that it is not if it is given as its default.
+func (o *options) set(s setting, inUse bool) {
+	o.given &^= s
+	if inUse {
+		o.given |= s
 	}
 }
 
-// refuseOthers makes every call on the lock fail if it was given an option that is not of locks.
-func (o *options) refuseOthers() {
-	switch {
-	case o.refused != nil:
-	case o.once != (onceOptions{}):
-		o.refused = fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once: leave them out", zk.ErrBadArguments)
-	case o.shards != (shardOptions{}):
-		o.refused = fmt.Errorf("%w: WithWeight, WithSettle, WithMoveLimit and WithHandover are options of a Shards: leave them out", zk.ErrBadArguments)
+// setNumber notes that an option with a number or a time is in use, and refuses one that is negative.
+func setNumber[N int | time.Duration](o *options, s setting, n N, inUse bool) {
+	if o.set(s, inUse); n < 0 && o.refused == nil {
+		o.refused = fmt.Errorf("%w: %s(%v) is negative", zk.ErrBadArguments, settings[bits.TrailingZeros32(uint32(s))], n)
 	}
 }
 
@@ -84,29 +132,19 @@ func (o *options) line() string {
 		g.Mutex, g.Write, g.Read, g.Container, o.note, o.value != nil, o.value, o.acl, o.handoffs, o.keep)
 }
 
-func newOptions(opts []Option) options {
-	o := options{grammar: names.Default}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	return o
-}
-
-// WithOwner names the holder or waiter for those who list the queue. The default is no name. An [Election]
-// refuses it: its nodes have the candidates' values.
+// WithOwner names the holder or waiter for those who list the queue. The default is no name.
 func WithOwner(owner string) Option {
 	return func(o *options) {
 		o.note.Owner = owner
-		o.given |= givenOwner
+		o.set(setOwner, true)
 	}
 }
 
-// WithReason says what the lock is taken for, for those who list the queue. An [Election] refuses it, as it
-// does WithOwner.
+// WithReason says what the lock is taken for, for those who list the queue.
 func WithReason(reason string) Option {
 	return func(o *options) {
 		o.note.Reason = reason
-		o.given |= givenReason
+		o.set(setReason, true)
 	}
 }
 
@@ -115,45 +153,48 @@ func WithReason(reason string) Option {
 // It has no effect on the lock. holdfast graph needs it to find deadlocks between such callers. Kinds and
 // options that choose the data of the nodes do not record it: Election, WithValue.
 func WithinSession(session int64) Option {
-	return func(o *options) { o.note.Within = session }
+	return func(o *options) {
+		o.note.Within = session
+		o.set(setWithin, session != 0)
+	}
 }
 
 // WithLabels adds labels for those who list the queue, such as a team or the number of a build. The map is
-// copied. An [Election] refuses it, as it does WithOwner.
+// copied.
 func WithLabels(labels map[string]string) Option {
 	return func(o *options) {
 		o.note.Labels = maps.Clone(labels)
-		o.given |= givenLabels
+		o.set(setLabels, true)
 	}
 }
 
 // WithValue makes value the data of the lock's nodes, as it is, in place of the owner, the reason and the
-// labels. A [NodeLock] and [Slots] refuse it, since the data of a node have to tell one attempt from another. So do locks
-// in a [Layout] without {uuid} or {hex}, with ErrLayout. An [Election] refuses it, since Campaign takes the
-// value. A [Once] and [Shards] refuse it, too.
+// labels. Locks in a [Layout] without {uuid} or {hex} fail with ErrLayout, since there the data of a node tell one attempt
+// from another.
 func WithValue(value []byte) Option {
 	return func(o *options) {
 		o.value = append([]byte{}, value...)
-		o.given |= givenValue
+		o.set(setValue, true)
 	}
 }
 
 // WithACL is the access control list of the nodes that the lock makes, also of those above its
 // path. By default everybody may do everything. A waiter must be allowed to read the nodes of the
-// others. Removing a node takes the right to delete from the node above it. Every kind of lock takes this
-// option.
+// others. Removing a node takes the right to delete from the node above it.
 func WithACL(acl ...zk.ACL) Option {
-	return func(o *options) { o.acl = append([]zk.ACL{}, acl...) }
+	return func(o *options) {
+		o.acl = append([]zk.ACL{}, acl...)
+		o.set(setACL, true)
+	}
 }
 
 // WithLayout says how the lock's nodes are named; the default is LayoutCurator.
-// It copies l: later changes of l have no effect. A [NodeLock] refuses it, since it has one node, whose
-// name is the lock's. [Slots] refuse it, since the names of their nodes are numbers.
+// It copies l: later changes of l have no effect.
 func WithLayout(l Layout) Option {
 	g := l.compile()
 	return func(o *options) {
 		o.grammar = g
-		o.given |= givenLayout
+		o.set(setLayout, true)
 	}
 }
 
@@ -162,14 +203,10 @@ func WithLayout(l Layout) Option {
 // token, and the lock is free when the last of them is unlocked. It is not the default
 // because goroutines that share a context would hold the lock together. The node is that of the first Hold. If the
 // second lock was given another WithACL or WithValue, the error is zk.ErrBadArguments.
-//
-// The option is for [Mutex], [RWMutex] and [NodeLock]. A [Semaphore] and [Slots] refuse it, since a caller
-// in between may wait for permits. An [Election] refuses it, since a term has one value. A [Tree], a [Once]
-// and [Shards] refuse it, too.
 func Reentrant() Option {
 	return func(o *options) {
 		o.reentrant = true
-		o.given |= givenReentrant
+		o.set(setReentrant, true)
 	}
 }
 

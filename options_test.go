@@ -131,12 +131,14 @@ func TestWithACLIsOnEveryNodeThatTheLockMakes(t *testing.T) {
 	})
 }
 
-// Every option with every kind: the kind honours it, or every call on the lock fails with an error that
-// names both.
+// Every option with every kind: the kind honours it, or every call on the lock fails with an error that names both. A negative
+// time or number is refused in the same way.
 func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 	options := map[string]holdfast.Option{
 		"WithOwner":           holdfast.WithOwner("api-7"),
 		"WithReason":          holdfast.WithReason("reindex"),
+		"WithLabels":          holdfast.WithLabels(map[string]string{"team": "a"}),
+		"WithinSession":       holdfast.WithinSession(7),
 		"WithValue":           holdfast.WithValue([]byte("10.0.0.5")),
 		"WithACL":             holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}),
 		"WithLayout":          holdfast.WithLayout(holdfast.LayoutCurator),
@@ -146,7 +148,22 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		"WithLocalHandoff(0)": holdfast.WithLocalHandoff(0),
 		"WithKeep":            holdfast.WithKeep(time.Second),
 		"WithKeep(0)":         holdfast.WithKeep(0),
+		"AtMostOnce":          holdfast.AtMostOnce(),
+		"ForgetAfter":         holdfast.ForgetAfter(time.Hour),
+		"WithWeight":          holdfast.WithWeight(2),
+		"WithSettle":          holdfast.WithSettle(0),
+		"WithMoveLimit":       holdfast.WithMoveLimit(time.Hour),
+		"WithHandover":        holdfast.WithHandover(0),
 	}
+	negative := map[string]holdfast.Option{
+		"WithLocalHandoff": holdfast.WithLocalHandoff(-1), "WithKeep": holdfast.WithKeep(-1), "ForgetAfter": holdfast.ForgetAfter(-1),
+		"WithWeight": holdfast.WithWeight(-1), "WithSettle": holdfast.WithSettle(-1), "WithMoveLimit": holdfast.WithMoveLimit(-1), "WithHandover": holdfast.WithHandover(-1),
+	}
+	const (
+		notes = "WithOwner WithReason WithLabels WithinSession WithACL WithLocalHandoff(0) WithKeep(0) "
+		queue = notes + "WithValue WithLayout WithObserver "
+		mutex = queue + "Reentrant WithLocalHandoff WithKeep"
+	)
 	type call func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error
 	of := func(l func(*zk.Client, ...holdfast.Option) holdfast.Locker) map[string]call {
 		return map[string]call{
@@ -162,7 +179,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		}
 	}
 	semaphore := of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
-		return holdfast.NewSemaphore(c, lockPath, 2, opts...).Locker()
+		return holdfast.NewSemaphore(c, lockPath, 2, opts...).Locker(1)
 	})
 	semaphore["set limit"] = func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
 		return holdfast.NewSemaphore(c, lockPath, 2, opts...).SetLimit(ctx, 2)
@@ -171,31 +188,42 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		_, _, err := holdfast.NewSemaphore(c, lockPath, 2, opts...).Available(ctx)
 		return err
 	}
+	nothing := func(context.Context) ([]byte, error) { return nil, nil }
 	kinds := []struct {
-		name    string
-		calls   map[string]call
-		refuses []string
+		name  string
+		takes string
+		calls map[string]call
 	}{
-		{"Mutex", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+		{"a Mutex", mutex, of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewMutex(c, lockPath, opts...)
-		}), nil},
-		{"RWMutex", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+		})},
+		{"an RWMutex", mutex, of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewRWMutex(c, lockPath, opts...)
-		}), nil},
-		{"RWMutex, read side", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+		})},
+		{"an RWMutex", mutex, of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewRWMutex(c, lockPath, opts...).RLocker()
-		}), nil},
-		{"Tree", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+		})},
+		{"a Tree", queue, of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewTree(c, lockPath, opts...).Path("a")
-		}), []string{"WithLocalHandoff", "WithKeep", "Reentrant"}},
-		{"Semaphore", semaphore, []string{"Reentrant", "WithLocalHandoff", "WithKeep"}},
-		{"Slots", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+		})},
+		{"a Semaphore", queue, semaphore},
+		{"a Slots", notes + "WithObserver", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewSlots(c, lockPath, 2, opts...).Locker()
-		}), []string{"WithValue", "WithLayout", "WithLocalHandoff", "WithKeep", "Reentrant"}},
-		{"NodeLock", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+		})},
+		{"a NodeLock", notes + "WithObserver Reentrant", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewNodeLock(c, lockPath, opts...)
-		}), []string{"WithValue", "WithLayout", "WithLocalHandoff", "WithKeep"}},
-		{"Election", map[string]call{
+		})},
+		{"a Detached", notes + "WithLayout", map[string]call{
+			"lock": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				d := holdfast.NewDetached(c, lockPath, 0, opts...)
+				claim, err := d.Lock(ctx)
+				if err == nil {
+					err = d.Unlock(ctx, claim.ID)
+				}
+				return err
+			},
+		}},
+		{"an Election", "WithACL WithLayout WithObserver WithLocalHandoff(0) WithKeep(0)", map[string]call{
 			"campaign": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
 				return locked(holdfast.NewElection(c, lockPath, opts...).Campaign(ctx, nil))
 			},
@@ -223,28 +251,70 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 				defer h.Unlock()
 				return holdfast.NewElection(c, lockPath, opts...).Proclaim(ctx, h, nil)
 			},
-		}, []string{"WithOwner", "WithReason", "WithValue", "Reentrant", "WithLocalHandoff", "WithKeep"}},
+		}},
+		{"a Once", notes + "WithObserver AtMostOnce ForgetAfter", map[string]call{
+			"do": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				_, err := holdfast.NewOnce(c, lockPath, opts...).Key("key").Do(ctx, nothing)
+				return err
+			},
+			"within": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				_, err := holdfast.NewOnce(c, lockPath, opts...).Every(time.Second).Do(ctx, nothing)
+				return err
+			},
+			"forget": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				return holdfast.NewOnce(c, lockPath, opts...).Key("key").Forget(ctx)
+			},
+			"recorded": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				_, err := holdfast.NewOnce(c, lockPath, opts...).Key("key").Recorded(ctx)
+				return err
+			},
+		}},
+		{"a Shards", notes + "WithObserver WithWeight WithSettle WithMoveLimit WithHandover", map[string]call{
+			"run": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				err := holdfast.NewShards(c, lockPath, 1, opts...).Run(ctx, func(ctx context.Context, _ holdfast.Shard) error {
+					cancel()
+					<-ctx.Done()
+					return nil
+				})
+				if ctx.Err() != nil { // it has begun
+					return nil
+				}
+				return err
+			},
+		}},
 	}
 	for _, kind := range kinds {
+		takes := strings.Fields(kind.takes)
 		for name, call := range kind.calls {
 			t.Run(kind.name+"/"+name, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					c := client(t, srv)
+					refused := func(option, text string, err error) {
+						var failed *holdfast.Error
+						if !errors.Is(err, zk.ErrBadArguments) || !errors.As(err, &failed) || !strings.HasPrefix(failed.Path, lockPath) || !strings.Contains(err.Error(), text) {
+							t.Errorf("%s: %v; want %v of %s that says %q", option, err, zk.ErrBadArguments, name, text)
+						}
+					}
 					for option, use := range options {
 						err := call(t.Context(), c, use)
 						if option == "WithKeep" {
 							time.Sleep(2 * time.Second) // until the lock is not kept any more
 						}
-						var failed *holdfast.Error
 						switch {
-						case !slices.Contains(kind.refuses, option):
-							if err != nil {
-								t.Errorf("%s: %v; want no error", option, err)
-							}
-						case !errors.Is(err, zk.ErrBadArguments), !errors.As(err, &failed), !strings.HasPrefix(failed.Path, lockPath),
-							!strings.Contains(err.Error(), option), !strings.Contains(err.Error(), kind.name):
-							t.Errorf("%s: %v; want %v of %s that names the option and the kind", option, err, zk.ErrBadArguments, name)
+						case !slices.Contains(takes, option):
+							refused(option, kind.name+" cannot honour "+option+":", err)
+						case err != nil:
+							t.Errorf("%s: %v; want no error", option, err)
 						}
+					}
+					for option, use := range negative {
+						text := option + "(-1"
+						if !slices.Contains(takes, option) && !slices.Contains(takes, option+"(0)") && option != "ForgetAfter" {
+							text = kind.name + " cannot honour " + option
+						}
+						refused(option, text, call(t.Context(), c, use))
 					}
 				})
 			})
@@ -258,48 +328,5 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		}
 		// The last one counts.
 		unlock(t, lock(t, holdfast.NewNodeLock(c, lockPath, options["WithLocalHandoff"], options["WithLocalHandoff(0)"])))
-	})
-}
-
-// Options of a Once and of Shards are errors elsewhere, not ignored.
-func TestOptionsOfAOnceAndOfShardsAreRefusedElsewhere(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		for name, o := range map[string]holdfast.Option{
-			"AtMostOnce": holdfast.AtMostOnce(), "ForgetAfter": holdfast.ForgetAfter(time.Hour), "WithWeight": holdfast.WithWeight(2),
-			"WithSettle": holdfast.WithSettle(0), "WithMoveLimit": holdfast.WithMoveLimit(time.Hour), "WithHandover": holdfast.WithHandover(0),
-		} {
-			for kind, l := range map[string]holdfast.Locker{
-				"Mutex": holdfast.NewMutex(c, lockPath, o), "RWMutex": holdfast.NewRWMutex(c, lockPath, o), "read side": holdfast.NewRWMutex(c, lockPath, o).RLocker(),
-				"Semaphore": holdfast.NewSemaphore(c, lockPath, 2, o).Locker(), "Slots": holdfast.NewSlots(c, lockPath, 2, o).Locker(),
-				"NodeLock": holdfast.NewNodeLock(c, lockPath, o), "Tree": holdfast.NewTree(c, lockPath, o).Path("a"), "Election": candidate{holdfast.NewElection(c, lockPath, o), "me"},
-			} {
-				_, err := l.Lock(t.Context())
-				wantErr(t, err, zk.ErrBadArguments)
-				if !strings.Contains(fmt.Sprint(err), name) {
-					t.Errorf("%s: %v; want the name of %s in it", kind, err, name)
-				}
-			}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		for name, o := range map[string]holdfast.Option{"WithWeight": holdfast.WithWeight(2), "WithSettle": holdfast.WithSettle(0)} {
-			_, err := holdfast.NewOnce(c, lockPath, o).Do(ctx, "a", func(context.Context) ([]byte, error) { return nil, nil })
-			wantErr(t, err, zk.ErrBadArguments)
-			if !strings.Contains(fmt.Sprint(err), name) {
-				t.Errorf("Once: %v", err)
-			}
-		}
-		for name, o := range map[string]holdfast.Option{
-			"AtMostOnce": holdfast.AtMostOnce(), "WithValue": holdfast.WithValue([]byte("x")), "Reentrant": holdfast.Reentrant(), "WithLocalHandoff": holdfast.WithLocalHandoff(2),
-			"WithKeep": holdfast.WithKeep(time.Minute),
-		} {
-			err := holdfast.NewShards(c, lockPath, 2, o).Run(ctx, func(context.Context, holdfast.Shard) error { return nil })
-			wantErr(t, err, zk.ErrBadArguments)
-			if !strings.Contains(fmt.Sprint(err), name) {
-				t.Errorf("Shards: %v", err)
-			}
-		}
-		wantNoNodes(t, c)
 	})
 }

@@ -104,7 +104,7 @@ func TestAttemptsPauseWhenTheirNodesAreRemoved(t *testing.T) {
 		"reader":      of(readAt, false),
 		"line":        of(mutex(holdfast.WithLocalHandoff(3)), false),
 		"kept":        of(mutex(holdfast.WithKeep(time.Second)), false),
-		"semaphore":   of(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker() }, false),
+		"semaphore":   of(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker(1) }, false),
 		"slots":       of(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 1).Locker() }, false),
 		"several":     of(func(c *zk.Client) holdfast.Locker { return holdfast.NewMultiLock(mutex()(c)) }, false),
 		"try several": of(func(c *zk.Client) holdfast.Locker { return holdfast.NewMultiLock(mutex()(c)) }, true),
@@ -114,10 +114,12 @@ func TestAttemptsPauseWhenTheirNodesAreRemoved(t *testing.T) {
 			return err
 		},
 		"once": func(ctx context.Context, c *zk.Client) error {
-			_, err := holdfast.NewOnce(c, lockPath).Do(ctx, "k", func(context.Context) ([]byte, error) { return nil, nil })
+			_, err := holdfast.NewOnce(c, lockPath).Key("k").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 			return err
 		},
-		"forget": func(ctx context.Context, c *zk.Client) error { return holdfast.NewOnce(c, lockPath).Forget(ctx, "k") },
+		"forget": func(ctx context.Context, c *zk.Client) error {
+			return holdfast.NewOnce(c, lockPath).Key("k").Forget(ctx)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {

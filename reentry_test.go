@@ -129,7 +129,7 @@ func TestMutexIsNoPermitOfItsPath(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, kazoo := client(t, srv), holdfast.WithLayout(holdfast.LayoutKazoo)
 		h := lock(t, holdfast.NewMutex(c, lockPath, kazoo))
-		_, err := holdfast.NewSemaphore(c, lockPath, 1, kazoo).Acquire(h.Context())
+		_, err := holdfast.NewSemaphore(c, lockPath, 1, kazoo).Acquire(h.Context(), 1)
 		wantErr(t, err, holdfast.ErrKind)
 		unlock(t, h)
 	})

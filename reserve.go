@@ -149,12 +149,15 @@ func (h *Hold) restOrLetGo(ctx context.Context, patience bool) (err error) {
 }
 
 // Reserved returns the last reservation of the lock at path, or nil if there is none. It may be over. Give the
-// WithLayout of a lock with [LayoutNamed]; other layouts make no difference.
-func Reserved(ctx context.Context, c *zk.Client, path string, opts ...Option) (*Reservation, error) {
-	err := queue.ValidatePath(path)
+// layout of a lock with [LayoutNamed]; others make no difference.
+func Reserved(ctx context.Context, c *zk.Client, path string, layout ...Layout) (*Reservation, error) {
+	g, err := grammarOf(layout)
+	if err == nil {
+		err = queue.ValidatePath(path)
+	}
 	var r *Reservation
 	if err == nil {
-		r, _, err = reserved(ctx, c, path, reservedNode(path, newOptions(opts).grammar))
+		r, _, err = reserved(ctx, c, path, reservedNode(path, g))
 	}
 	if err != nil {
 		return nil, &Error{Op: "read the reservation of", Path: path, Err: err}

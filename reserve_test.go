@@ -284,7 +284,7 @@ func TestReserveIsForOneHolderOfAQueue(t *testing.T) {
 		c := client(t, srv)
 		for name, l := range map[string]holdfast.Locker{
 			"reader":    holdfast.NewRWMutex(c, "/holdfast/locks/rw").RLocker(),
-			"semaphore": holdfast.NewSemaphore(c, "/holdfast/locks/s", 2).Locker(),
+			"semaphore": holdfast.NewSemaphore(c, "/holdfast/locks/s", 2).Locker(1),
 			"slots":     holdfast.NewSlots(c, "/holdfast/locks/slots", 2).Locker(),
 			"node":      holdfast.NewNodeLock(c, "/holdfast/locks/n"),
 			"tree":      holdfast.NewTree(c, "/holdfast/locks/t").Path("a"),
@@ -416,10 +416,12 @@ func TestNamedLocksAreReservedEachByItself(t *testing.T) {
 		reserve(t, h, time.Minute)
 		unlock(t, h)
 		for name, tt := range map[string]struct {
-			opts []holdfast.Option
-			want time.Duration
-		}{"a": {[]holdfast.Option{a}, time.Hour}, "b": {[]holdfast.Option{b}, time.Minute}, "": {nil, 0}} {
-			r, err := holdfast.Reserved(t.Context(), c, lockPath, tt.opts...)
+			layouts []holdfast.Layout
+			want    time.Duration
+		}{
+			"a": {[]holdfast.Layout{holdfast.LayoutNamed("a")}, time.Hour}, "b": {[]holdfast.Layout{holdfast.LayoutNamed("b")}, time.Minute}, "": {nil, 0},
+		} {
+			r, err := holdfast.Reserved(t.Context(), c, lockPath, tt.layouts...)
 			if err != nil || (r == nil) != (tt.want == 0) || r != nil && r.Until.Sub(r.From) != tt.want {
 				t.Errorf("%q: %+v, %v; want %v", name, r, err, tt.want)
 			}

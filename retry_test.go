@@ -86,11 +86,11 @@ func TestThrottledServerMakesNothingFail(t *testing.T) {
 			return func() error { return errors.Join(locked(m.RLock(h.Context())), h.Unlock()) }
 		},
 		"semaphore": func(t *testing.T, s setup) func() error {
-			return func() error { return locked(holdfast.NewSemaphore(s.c, lockPath, 3).AcquireN(ctx, 2)) }
+			return func() error { return locked(holdfast.NewSemaphore(s.c, lockPath, 3).Acquire(ctx, 2)) }
 		},
 		"semaphore of kazoo": func(t *testing.T, s setup) func() error {
 			return func() error {
-				return locked(holdfast.NewSemaphore(s.c, lockPath, 3, holdfast.WithLayout(holdfast.LayoutKazoo)).TryAcquire(ctx))
+				return locked(holdfast.NewSemaphore(s.c, lockPath, 3, holdfast.WithLayout(holdfast.LayoutKazoo)).TryAcquire(ctx, 1))
 			}
 		},
 		"limit": func(t *testing.T, s setup) func() error {
@@ -202,7 +202,7 @@ func locked(h *holdfast.Hold, err error) error {
 func TestTryLockWaitsForAThrottledServer(t *testing.T) {
 	for name, kind := range map[string]func(c *zk.Client) holdfast.Locker{
 		"mutex":     func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
-		"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker() },
+		"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker(1) },
 		"node":      func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestWaitersOutlastAThrottledServer(t *testing.T) {
 	for name, kind := range map[string]func(c *zk.Client) holdfast.Locker{
 		"mutex":    func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
 		"reader":   func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath).RLocker() },
-		"permit":   func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker() },
+		"permit":   func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker(1) },
 		"node":     func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
 		"line":     func(c *zk.Client) holdfast.Locker { return inMemory(c, 3) },
 		"election": func(c *zk.Client) holdfast.Locker { return candidate{holdfast.NewElection(c, lockPath), "a"} },

@@ -73,7 +73,7 @@ func TestRevokeKeepsTheDataOfTheNode(t *testing.T) {
 			return holdfast.NewNodeLock(c, lockPath, holdfast.WithOwner("api-7"))
 		},
 		"permit": func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithOwner("api-7")).Locker()
+			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithOwner("api-7")).Locker(1)
 		},
 		"candidate": func(c *zk.Client) holdfast.Locker { return candidate{holdfast.NewElection(c, lockPath), "10.0.0.5:80"} },
 		"candidate with id": func(c *zk.Client) holdfast.Locker {
@@ -193,11 +193,11 @@ func TestNodeThatWasRevokedIsFoundAgain(t *testing.T) {
 					if !lost.Load() || revoked.Swap(true) {
 						return zktest.Pass
 					}
-					opts := []holdfast.Option{holdfast.WithLayout(holdfast.LayoutSessionID)}
+					layout := holdfast.LayoutSessionID
 					if name == "host" {
-						opts = []holdfast.Option{holdfast.WithLayout(holdfast.LayoutHostRW)}
+						layout = holdfast.LayoutHostRW
 					}
-					queue, err := holdfast.List(t.Context(), admin, lockPath+"/node", opts...)
+					queue, err := holdfast.List(t.Context(), admin, lockPath+"/node", layout)
 					if err != nil || len(queue) != 1 {
 						t.Errorf("%+v, %v", queue, err)
 						return zktest.Pass

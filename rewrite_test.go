@@ -14,9 +14,9 @@ import (
 )
 
 // heldSince returns the holders' times from the lock's list, and the versions of their nodes.
-func heldSince(t *testing.T, c *zk.Client, opts ...holdfast.Option) (since []time.Time, versions []int32) {
+func heldSince(t *testing.T, c *zk.Client, layout ...holdfast.Layout) (since []time.Time, versions []int32) {
 	t.Helper()
-	queue, err := holdfast.List(t.Context(), c, lockPath, opts...)
+	queue, err := holdfast.List(t.Context(), c, lockPath, layout...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestListTellsSinceWhenALockIsHeld(t *testing.T) {
 		"owner":  func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath, holdfast.WithOwner("me")) },
 		"writer": writeAt,
 		"reader": readAt,
-		"permit": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker() },
+		"permit": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker(1) },
 		"node":   func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
 		"line":   func(c *zk.Client) holdfast.Locker { return inMemory(c, 3) },
 	}
@@ -167,7 +167,7 @@ func TestAllPermitsSaySinceWhen(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		admin := client(t, srv)
 		multis := 0
-		h, err := holdfast.NewSemaphore(client(t, srv), lockPath, 5).AcquireN(t.Context(), 3)
+		h, err := holdfast.NewSemaphore(client(t, srv), lockPath, 5).Acquire(t.Context(), 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,6 +190,28 @@ func TestAllPermitsSaySinceWhen(t *testing.T) {
 		}
 		unlock(t, h)
 		wantNoNodes(t, admin)
+	})
+}
+
+// A client that does not know the time in the node replaces it by a request. The holder writes it back.
+func TestTheTimeSurvivesARequest(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := client(t, srv)
+		h := lock(t, mutexAt(client(t, srv)))
+		time.Sleep(3 * time.Second)
+		before := dataOf(t, admin, h.Path())
+		if since, versions := heldSince(t, admin); since[0].IsZero() || versions[0] != 1 {
+			t.Fatalf("%v, version %v", since, versions)
+		}
+		if _, err := admin.Set(t.Context(), h.Path(), []byte(request), zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		<-h.Revoked()
+		time.Sleep(3 * time.Second)
+		if got := dataOf(t, admin, h.Path()); got != before {
+			t.Errorf("the node has the data %q; want %q", got, before)
+		}
+		unlock(t, h)
 	})
 }
 

@@ -19,7 +19,7 @@ type RWMutex struct {
 
 // NewRWMutex names the lock at path. See [NewMutex].
 func NewRWMutex(c *zk.Client, path string, opts ...Option) *RWMutex {
-	return &RWMutex{newLock(c, path, queue.Lock, newOptions(opts))}
+	return &RWMutex{newLock(c, path, queue.Lock, newOptions("an RWMutex", opts))}
 }
 
 // Lock waits for the write side, as [Mutex.Lock] does. The error is ErrDeadlock if ctx descends from a

@@ -150,7 +150,7 @@ func TestWriterTakesTheReadSideAtItsOwnPlace(t *testing.T) {
 				if r.Token() != w.Token() {
 					t.Errorf("token %d as a reader, %d as a writer", r.Token(), w.Token())
 				}
-				entries, err := holdfast.List(t.Context(), client(t, srv), lockPath, use)
+				entries, err := holdfast.List(t.Context(), client(t, srv), lockPath, layout)
 				if err != nil || len(entries) != 4 {
 					t.Fatal(entries, err)
 				}

@@ -37,10 +37,9 @@ type Semaphore struct {
 // the limit. If the claim differs from the stored limit, the claim counts if nobody has a permit and nobody
 // else waits. Otherwise Acquire fails with ErrLimit, since programs that disagree would admit too many; the
 // error says who uses the stored limit. A limit of 0 claims nothing and follows the stored limit, also when
-// SetLimit changes it. A Semaphore refuses Reentrant, WithLocalHandoff and WithKeep.
+// SetLimit changes it.
 func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semaphore {
-	o := newOptions(opts)
-	o.refuse("a Semaphore", givenLocal|givenReentrant)
+	o := newOptions("a Semaphore", opts)
 	return semaphoreOf(c, path, limit, queue.Semaphore, o)
 }
 
@@ -57,44 +56,35 @@ func semaphoreOf(c *zk.Client, path string, limit int, kind queue.Kind, o option
 	return s
 }
 
-// Acquire waits for one permit. The Hold keeps it until Unlock.
-func (s *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return s.AcquireN(ctx, 1) }
-
-// AcquireN waits for n permits and takes them at once, all or none. Unlock gives all of them back. If one
+// Acquire waits for n permits and takes them at once, all or none. Unlock gives all of them back. If one
 // is lost, all are. See [Mutex.Lock] for ctx, and for the end of the session.
 //
 // The error is ErrLimit if n exceeds the limit or the limit differs from the claim. It is ErrDeadlock if
 // ctx descends from a Hold of this semaphore: a caller in between may wait for the permits of that Hold.
 // It is ErrKind if another kind of lock has this name.
-func (s *Semaphore) AcquireN(ctx context.Context, n int) (*Hold, error) {
+func (s *Semaphore) Acquire(ctx context.Context, n int) (*Hold, error) {
 	return s.lock.attempt(ctx, "acquire", n, func(ctx context.Context) (*Hold, error) {
 		return outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, s.permits, true) })
 	})
 }
 
-// TryAcquire takes a permit if one is free and nobody waits. Otherwise the error is ErrLocked. A caller
+// TryAcquire takes n permits if they are free and nobody waits. Otherwise the error is ErrLocked. A caller
 // that is just being admitted counts as waiting.
-func (s *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return s.TryAcquireN(ctx, 1) }
-
-// TryAcquireN is TryAcquire for n permits, all or none.
-func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*Hold, error) {
+func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Hold, error) {
 	return s.lock.attempt(ctx, "try acquire", n, func(ctx context.Context) (*Hold, error) { return s.enter(ctx, n, s.permits, false) })
 }
 
-// Locker is one permit as a Locker, for Do and MultiLock.
-func (s *Semaphore) Locker() Locker { return s.LockerN(1) }
-
-// LockerN is n permits as a Locker, all or none. If a MultiLock names permits of one semaphore more than
+// Locker is n permits as a Locker, for Do and MultiLock. If a MultiLock names permits of one semaphore more than
 // once, it takes the largest of the numbers, not their sum.
-func (s *Semaphore) LockerN(n int) Locker { return permits{s, n} }
+func (s *Semaphore) Locker(n int) Locker { return permits{s, n} }
 
 type permits struct {
 	s *Semaphore
 	n int
 }
 
-func (p permits) Lock(ctx context.Context) (*Hold, error)    { return p.s.AcquireN(ctx, p.n) }
-func (p permits) TryLock(ctx context.Context) (*Hold, error) { return p.s.TryAcquireN(ctx, p.n) }
+func (p permits) Lock(ctx context.Context) (*Hold, error)    { return p.s.Acquire(ctx, p.n) }
+func (p permits) TryLock(ctx context.Context) (*Hold, error) { return p.s.TryAcquire(ctx, p.n) }
 
 // SetLimit stores a new limit, whoever uses the old one. Nobody loses a permit, so after a cut there are too many
 // until enough are given back. Waiters that claim nothing, or the new limit, are admitted as it allows. Any other

@@ -39,14 +39,14 @@ func TestSemaphoreLetsInAsManyAsItsLimit(t *testing.T) {
 				use := holdfast.WithLayout(layout)
 				s := semaphore(t, srv, 3, use)
 				wantFree(t, s, 3, 3)
-				a, b := lock(t, s.Locker()), lock(t, s.LockerN(2))
+				a, b := lock(t, s.Locker(1)), lock(t, s.Locker(2))
 				wantFree(t, s, 0, 3)
 				if b.Token() <= a.Token() {
 					t.Errorf("token %d after %d; want it to grow", b.Token(), a.Token())
 				}
-				_, err := s.TryAcquire(t.Context())
+				_, err := s.TryAcquire(t.Context(), 1)
 				wantErr(t, err, holdfast.ErrLocked)
-				w := wait(t.Context(), semaphore(t, srv, 3, use).Locker())
+				w := wait(t.Context(), semaphore(t, srv, 3, use).Locker(1))
 				if !w.waiting() {
 					t.Fatal("four permits of three are out")
 				}
@@ -62,12 +62,12 @@ func TestSemaphoreLetsInAsManyAsItsLimit(t *testing.T) {
 }
 
 // Waiters for few permits do not overtake a waiter for many, which gets all at once.
-func TestAcquireNIsAtomicAndInOrder(t *testing.T) {
+func TestAcquireOfSeveralIsAtomicAndInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := semaphore(t, srv, 3)
-		a, b := lock(t, s.Locker()), lock(t, s.Locker())
-		three := wait(t.Context(), semaphore(t, srv, 3).LockerN(3))
-		one := wait(t.Context(), semaphore(t, srv, 3).Locker())
+		a, b := lock(t, s.Locker(1)), lock(t, s.Locker(1))
+		three := wait(t.Context(), semaphore(t, srv, 3).Locker(3))
+		one := wait(t.Context(), semaphore(t, srv, 3).Locker(1))
 		unlock(t, a)
 		if !three.waiting() || !one.waiting() {
 			t.Fatal("a waiter was admitted out of turn, or with too few permits")
@@ -86,20 +86,20 @@ func TestSemaphoreLimitIsStoredAndVerified(t *testing.T) {
 	for _, layout := range semaphoreLayouts {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
 			use := holdfast.WithLayout(layout)
-			_, err := semaphore(t, srv, 0, use).Acquire(t.Context())
+			_, err := semaphore(t, srv, 0, use).Acquire(t.Context(), 1)
 			wantErr(t, err, holdfast.ErrLimit) // no limit is set
-			h := lock(t, semaphore(t, srv, 2, use).Locker())
-			_, err = semaphore(t, srv, 3, use).Acquire(t.Context())
+			h := lock(t, semaphore(t, srv, 2, use).Locker(1))
+			_, err = semaphore(t, srv, 3, use).Acquire(t.Context(), 1)
 			wantErr(t, err, holdfast.ErrLimit)
 			if err == nil || !strings.Contains(err.Error(), "it is 2, not 3") {
 				t.Error(err)
 			}
 			follower := semaphore(t, srv, 0, use)
-			_, err = follower.AcquireN(t.Context(), 3)
+			_, err = follower.Acquire(t.Context(), 3)
 			wantErr(t, err, holdfast.ErrLimit)
-			_, err = follower.AcquireN(t.Context(), 0)
+			_, err = follower.Acquire(t.Context(), 0)
 			wantErr(t, err, holdfast.ErrLimit)
-			unlock(t, lock(t, follower.Locker()))
+			unlock(t, lock(t, follower.Locker(1)))
 			if data, _, err := client(t, srv).Get(t.Context(), lockPath); err != nil || string(data) != "2" {
 				t.Errorf("stored %q, %v; kazoo looks for 2", data, err)
 			}
@@ -114,8 +114,8 @@ func TestSemaphoreLimitChangesLive(t *testing.T) {
 		if err := s.SetLimit(t.Context(), 1); err != nil { // the path does not exist yet
 			t.Fatal(err)
 		}
-		a := lock(t, s.Locker())
-		w := wait(t.Context(), semaphore(t, srv, 0).Locker())
+		a := lock(t, s.Locker(1))
+		w := wait(t.Context(), semaphore(t, srv, 0).Locker(1))
 		if !w.waiting() {
 			t.Fatal("two permits of one are out")
 		}
@@ -129,7 +129,7 @@ func TestSemaphoreLimitChangesLive(t *testing.T) {
 		if a.Context().Err() != nil || b.Context().Err() != nil {
 			t.Error("lowering the limit took a permit away")
 		}
-		w = wait(t.Context(), semaphore(t, srv, 0).Locker())
+		w = wait(t.Context(), semaphore(t, srv, 0).Locker(1))
 		unlock(t, a)
 		if !w.waiting() {
 			t.Fatal("a waiter was admitted though the only permit is out")
@@ -140,8 +140,8 @@ func TestSemaphoreLimitChangesLive(t *testing.T) {
 		if err := s.SetLimit(t.Context(), 2); err != nil {
 			t.Fatal(err)
 		}
-		a = lock(t, s.Locker())
-		w = wait(t.Context(), semaphore(t, srv, 0).LockerN(2))
+		a = lock(t, s.Locker(1))
+		w = wait(t.Context(), semaphore(t, srv, 0).Locker(2))
 		if err := s.SetLimit(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestAdmissionOnAnOldLimitFails(t *testing.T) {
 		if err := admin.SetLimit(t.Context(), 2); err != nil {
 			t.Fatal(err)
 		}
-		a := lock(t, admin.Locker())
+		a := lock(t, admin.Locker(1))
 		var cut atomic.Bool
 		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
 			if cut.CompareAndSwap(false, true) {
@@ -170,7 +170,7 @@ func TestAdmissionOnAnOldLimitFails(t *testing.T) {
 			}
 			return zktest.Pass
 		})
-		_, err := s.TryAcquire(t.Context())
+		_, err := s.TryAcquire(t.Context(), 1)
 		wantErr(t, err, holdfast.ErrLocked)
 		unlock(t, a)
 		wantFree(t, s, 1, 1)
@@ -183,7 +183,7 @@ func TestSleeperAtTheTurnstileTakesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		s, other := semaphore(t, srv, 1), semaphore(t, srv, 1)
-		unlock(t, lock(t, s.Locker()))
+		unlock(t, lock(t, s.Locker(1)))
 		synctest.Wait()
 		var slept atomic.Bool
 		taken := make(chan *holdfast.Hold, 1)
@@ -196,7 +196,7 @@ func TestSleeperAtTheTurnstileTakesNothing(t *testing.T) {
 				if err := holdfast.Break(t.Context(), c, lockPath+"/locks", turn[0].Token); err != nil {
 					t.Error(err)
 				}
-				h, err := other.TryAcquire(t.Context())
+				h, err := other.TryAcquire(t.Context(), 1)
 				if err != nil {
 					t.Error(err)
 				}
@@ -204,7 +204,7 @@ func TestSleeperAtTheTurnstileTakesNothing(t *testing.T) {
 			}
 			return zktest.Pass
 		})
-		w := wait(t.Context(), s.Locker())
+		w := wait(t.Context(), s.Locker(1))
 		h := <-taken
 		if !w.waiting() {
 			t.Fatalf("two permits of one are out (%v)", w.err)
@@ -232,14 +232,14 @@ func TestSemaphoreLosesNoPermitToLostConnections(t *testing.T) {
 							}
 							return zktest.Pass
 						})
-						h := lock(t, s.LockerN(2))
+						h := lock(t, s.Locker(2))
 						wantFree(t, observer, 1, 3)
 						unlock(t, h)
 						wantFree(t, observer, 3, 3)
 						if !hit.Load() {
 							t.Error("the fault never struck")
 						}
-						unlock(t, lock(t, s.LockerN(3)))
+						unlock(t, lock(t, s.Locker(3)))
 					})
 				})
 			}
@@ -254,14 +254,14 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 			t.Run(fmt.Sprintf("%v/%v", op, fault), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					s := semaphore(t, srv, 3)
-					unlock(t, lock(t, s.Locker()))
+					unlock(t, lock(t, s.Locker(1)))
 					synctest.Wait()
 					ctx, cancel := context.WithCancel(t.Context())
 					srv.Intercept(op, func(string) zktest.Action {
 						cancel()
 						return fault
 					})
-					h, err := s.AcquireN(ctx, 2)
+					h, err := s.Acquire(ctx, 2)
 					if err == nil {
 						unlock(t, h) // admitted before it noticed
 					} else {
@@ -271,7 +271,7 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 					time.Sleep(time.Second) // for the reconnect
 					synctest.Wait()
 					wantFree(t, s, 3, 3)
-					unlock(t, lock(t, semaphore(t, srv, 3).LockerN(3)))
+					unlock(t, lock(t, semaphore(t, srv, 3).Locker(3)))
 				})
 			})
 		}
@@ -283,9 +283,9 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 func TestPermitsAreCountedInTheTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := semaphore(t, srv, 2)
-		a := lock(t, s.Locker())
-		two := wait(t.Context(), semaphore(t, srv, 2).LockerN(2))
-		one := wait(t.Context(), semaphore(t, srv, 2).Locker()) // one permit is free now
+		a := lock(t, s.Locker(1))
+		two := wait(t.Context(), semaphore(t, srv, 2).Locker(2))
+		one := wait(t.Context(), semaphore(t, srv, 2).Locker(1)) // one permit is free now
 		unlock(t, a)
 		h := two.got(t)
 		if !one.waiting() {
@@ -300,9 +300,9 @@ func TestPermitsAreCountedInTheTurn(t *testing.T) {
 // queues again (CURATOR-595).
 func TestPermitsOfADeadSessionComeBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		dead := lock(t, semaphore(t, srv, 3).LockerN(3))
+		dead := lock(t, semaphore(t, srv, 3).Locker(3))
 		c := client(t, srv)
-		w := wait(t.Context(), holdfast.NewSemaphore(c, lockPath, 3).LockerN(2))
+		w := wait(t.Context(), holdfast.NewSemaphore(c, lockPath, 3).Locker(2))
 		s, err := c.Session(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -324,7 +324,7 @@ func TestPermitsOfADeadSessionComeBack(t *testing.T) {
 func TestOnePermitRemovedIsAllLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, s := client(t, srv), semaphore(t, srv, 3)
-		h := lock(t, s.LockerN(3))
+		h := lock(t, s.Locker(3))
 		names, _, err := c.Children(t.Context(), lockPath+"/leases")
 		if err != nil || len(names) != 3 {
 			t.Fatal(names, err)
@@ -344,9 +344,9 @@ func TestBreakTakesAllPermitsOfOneToken(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				in := holdfast.WithLayout(layout)
 				c, s := client(t, srv), semaphore(t, srv, 3, holdfast.WithOwner("api-7"), in)
-				h, one := lock(t, s.LockerN(2)), lock(t, s.Locker())
-				w := wait(t.Context(), s.Locker())
-				entries, err := holdfast.List(t.Context(), c, lockPath, in)
+				h, one := lock(t, s.Locker(2)), lock(t, s.Locker(1))
+				w := wait(t.Context(), s.Locker(1))
+				entries, err := holdfast.List(t.Context(), c, lockPath, layout)
 				if err != nil || len(entries) != 4 {
 					t.Fatal(entries, err)
 				}
@@ -381,11 +381,11 @@ func TestRevokeAndBreakReachHoldersAndWaitersOfASemaphore(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				in := holdfast.WithLayout(layout)
 				c, s := client(t, srv), semaphore(t, srv, 1, in)
-				h := lock(t, s.Locker())
-				w := wait(t.Context(), s.Locker())
+				h := lock(t, s.Locker(1))
+				w := wait(t.Context(), s.Locker(1))
 				waiter := func() int64 {
 					t.Helper()
-					entries, err := holdfast.List(t.Context(), c, lockPath, in)
+					entries, err := holdfast.List(t.Context(), c, lockPath, layout)
 					if err != nil || len(entries) != 2 || !entries[0].Held || entries[1].Held {
 						t.Fatal(entries, err)
 					}
@@ -416,10 +416,10 @@ func TestRevokeAndBreakReachHoldersAndWaitersOfASemaphore(t *testing.T) {
 func TestAcquireUnderOnesOwnPermitIsADeadlock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := semaphore(t, srv, 2)
-		h := lock(t, s.Locker())
-		_, err := s.Acquire(h.Context())
+		h := lock(t, s.Locker(1))
+		_, err := s.Acquire(h.Context(), 1)
 		wantErr(t, err, holdfast.ErrDeadlock)
-		second, err := s.TryAcquire(h.Context()) // does not wait
+		second, err := s.TryAcquire(h.Context(), 1) // does not wait
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -432,13 +432,13 @@ func TestAcquireUnderOnesOwnPermitIsADeadlock(t *testing.T) {
 func TestForeignChildrenAreNoPermits(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, s := client(t, srv), semaphore(t, srv, 1)
-		unlock(t, lock(t, s.Locker()))
+		unlock(t, lock(t, s.Locker(1)))
 		for _, name := range []string{"content", "x-lease-1", "lease-0000000000x"} {
 			if _, _, err := c.Create(t.Context(), lockPath+"/leases/"+name, nil, zk.Persistent); err != nil {
 				t.Fatal(err)
 			}
 		}
-		unlock(t, lock(t, s.Locker()))
+		unlock(t, lock(t, s.Locker(1)))
 	})
 }
 
@@ -508,9 +508,9 @@ func TestSemaphoreUnderFaults(t *testing.T) {
 						wg.Go(func() {
 							want := 1 + (i+j)%2
 							for range 5 {
-								h, err := s.LockerN(want).TryLock(t.Context())
+								h, err := s.Locker(want).TryLock(t.Context())
 								if err != nil {
-									h = lock(t, s.LockerN(want))
+									h = lock(t, s.Locker(want))
 								}
 								now := held.Add(int32(want))
 								if now > 3 {
@@ -548,13 +548,13 @@ func TestPermitsAreCountedOnlyWhereTheTurnBeforeIsOver(t *testing.T) {
 					turnstile = lockPath + "-__lock__"
 				}
 				admin := client(t, srv)
-				both := lock(t, semaphore(t, srv, 2, use).LockerN(2))
-				first := wait(t.Context(), semaphore(t, srv, 2, use).Locker())
+				both := lock(t, semaphore(t, srv, 2, use).Locker(2))
+				first := wait(t.Context(), semaphore(t, srv, 2, use).Locker(1))
 				turns, _, err := admin.Children(t.Context(), turnstile)
 				if err != nil || len(turns) != 1 {
 					t.Fatal(turns, err)
 				}
-				second := wait(t.Context(), semaphore(t, srv, 2, use).Locker())
+				second := wait(t.Context(), semaphore(t, srv, 2, use).Locker(1))
 				turn := turnstile + "/" + turns[0]
 				var looks atomic.Int32
 				srv.Intercept(zkproto.OpExists, func(path string) zktest.Action {
@@ -613,9 +613,9 @@ func TestGivenUpAcquireLeavesNoWatch(t *testing.T) {
 				for i := range limit {
 					path := fmt.Sprintf("%s-%d", lockPath, i)
 					holder := srv.Client() // on another client, so that its own watches do not count
-					h := lock(t, holdfast.NewSemaphore(holder, path, 1).Locker())
+					h := lock(t, holdfast.NewSemaphore(holder, path, 1).Locker(1))
 					ctx, cancel := context.WithCancel(t.Context())
-					w := wait(ctx, holdfast.NewSemaphore(c, path, 1).Locker())
+					w := wait(ctx, holdfast.NewSemaphore(c, path, 1).Locker(1))
 					if !w.waiting() {
 						t.Fatalf("semaphore %d: %v", i, w.err)
 					}

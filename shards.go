@@ -54,10 +54,8 @@ type Shard struct {
 }
 
 type shardOptions struct {
-	weight    *int
-	settle    *time.Duration
-	moveLimit *time.Duration
-	handover  *time.Duration
+	weight                      int
+	settle, moveLimit, handover time.Duration
 }
 
 const (
@@ -68,37 +66,53 @@ const (
 // WithWeight is the share of a worker of Shards relative to the others: with weight 2 it has twice the shards
 // of a worker with weight 1, the default. The largest weight is 1,048,576. A worker of weight 0 has no
 // shards, but may lead.
-func WithWeight(weight int) Option { return func(o *options) { o.shards.weight = &weight } }
+func WithWeight(weight int) Option {
+	return func(o *options) {
+		o.shards.weight = weight
+		setNumber(o, setWeight, weight, true)
+	}
+}
 
 // WithSettle is how long a worker of Shards must be present before the plan changes for it, and absent before
 // others get its shards. The default is one second. The leader's setting counts, so all workers should have
 // the same.
-func WithSettle(d time.Duration) Option { return func(o *options) { o.shards.settle = &d } }
+func WithSettle(d time.Duration) Option {
+	return func(o *options) {
+		o.shards.settle = d
+		setNumber(o, setSettle, d, true)
+	}
+}
 
 // WithMoveLimit is how long the function of a shard may go on after the shard's context has ended. The
 // default is 30 seconds. After that, Run ends with ErrStuck.
-func WithMoveLimit(d time.Duration) Option { return func(o *options) { o.shards.moveLimit = &d } }
+func WithMoveLimit(d time.Duration) Option {
+	return func(o *options) {
+		o.shards.moveLimit = d
+		setNumber(o, setMoveLimit, d, true)
+	}
+}
 
 // WithHandover lets a worker go on after the end of Run's context, for at most d, until other workers take its
 // shards. So these shards are not without a worker while the leave settles. Choose d longer than the settling
 // time (WithSettle) and the moves together. If no other worker is there, the worker stops after d. The default
 // is 0: the worker stops at once.
-func WithHandover(d time.Duration) Option { return func(o *options) { o.shards.handover = &d } }
+func WithHandover(d time.Duration) Option {
+	return func(o *options) {
+		o.shards.handover = d
+		setNumber(o, setHandover, d, true)
+	}
+}
 
 // NewShards names n shards at path; n is 1 to 65,536. The first worker stores n. If n differs from the stored number,
 // Run fails with ErrShardCount while a worker is there or a shard is locked. When there is none, the new number counts.
 //
-// A Shards takes the options WithOwner, WithReason, WithACL, WithObserver, WithWeight, WithSettle, WithMoveLimit and
-// WithHandover. It refuses WithValue, WithLocalHandoff, WithKeep and Reentrant. NewShards sends nothing.
+// NewShards sends nothing.
 func NewShards(c *zk.Client, path string, n int, opts ...Option) *Shards {
-	o := newOptions(opts)
-	o.refuse("a Shards", givenValue|givenLocal|givenReentrant)
-	settings := o.shards
-	o.shards = shardOptions{}
+	o := newOptions("a Shards", opts)
 	return &Shards{
 		lock:     newLock(c, path, queue.Shards, o),
 		workers:  newPart(c, path+"/"+queue.ShardWorkers, path, queue.Shards, o),
-		settings: settings,
+		settings: o.shards,
 		n:        n,
 	}
 }
@@ -134,7 +148,7 @@ func (s *Shards) Path(shard int) string {
 // Run waits for the end of the session at the most.
 //
 // The other errors are ErrShardCount; ErrKind if another kind of lock has the path, or the name of a shard or of the
-// queue of the workers; ErrLayout with any layout but Curator's; zk.ErrBadArguments if a setting is negative or too large.
+// queue of the workers; zk.ErrBadArguments if a setting is too large.
 func (s *Shards) Run(ctx context.Context, f func(context.Context, Shard) error) error {
 	err := s.run(ctx, f)
 	return &Error{Op: "run shards", Path: s.lock.Path, Err: err}
@@ -212,33 +226,16 @@ type shardWorker struct {
 
 // newWorker checks the settings.
 func (s *Shards) newWorker(f func(context.Context, Shard) error) (*shardWorker, error) {
-	o := s.settings
-	w := balance.Worker{Weight: 1, Owner: s.lock.note.Owner}
+	w := balance.Worker{Weight: s.settings.weight, Owner: s.lock.note.Owner}
 	r := &shardWorker{
-		Shards: s, f: f, settle: defaultSettle, moveLimit: defaultMoveLimit,
+		Shards: s, f: f, settle: s.settings.settle, moveLimit: s.settings.moveLimit, handover: s.settings.handover,
 		planned: make(chan struct{}, 1), again: make(chan struct{}, 1), keepers: make(map[int]*keeper), paces: make(map[int]pace),
-	}
-	if o.weight != nil {
-		w.Weight = *o.weight
-	}
-	if o.settle != nil {
-		r.settle = *o.settle
-	}
-	if o.moveLimit != nil {
-		r.moveLimit = *o.moveLimit
-	}
-	if o.handover != nil {
-		r.handover = *o.handover
 	}
 	switch {
 	case s.n < 1 || s.n > balance.MaxShards:
 		return nil, fmt.Errorf("%w: %d: want 1 to %d", ErrShardCount, s.n, balance.MaxShards)
-	case s.lock.Grammar.Queue != names.Default.Queue:
-		return nil, fmt.Errorf("%w %s: shards are in Curator's layout: leave WithLayout out", ErrLayout, s.lock.Grammar.Name)
-	case w.Weight < 0 || w.Weight > balance.MaxWeight:
+	case w.Weight > balance.MaxWeight:
 		return nil, fmt.Errorf("%w: WithWeight(%d): want 0 to %d", zk.ErrBadArguments, w.Weight, balance.MaxWeight)
-	case r.settle < 0 || r.moveLimit < 0 || r.handover < 0:
-		return nil, fmt.Errorf("%w: WithSettle(%v), WithMoveLimit(%v), WithHandover(%v): none of the times can be negative", zk.ErrBadArguments, r.settle, r.moveLimit, r.handover)
 	}
 	if err := s.lock.valid(); err != nil {
 		return nil, err

@@ -35,53 +35,42 @@ type Slots struct {
 // NewSlots names n slots at path and claims that there are n. The first Acquire stores n. If the claim differs from
 // the stored number, the claim counts if nobody has a slot and nobody else waits. Otherwise Acquire fails with
 // ErrLimit. An n of 0 claims nothing and follows the stored number, also when SetLimit changes it.
-//
-// A Slots refuses Reentrant, WithLayout, WithLocalHandoff, WithKeep and WithValue.
 func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
-	o := newOptions(opts)
-	o.refuse("a Slots", givenLocal|givenLayout|givenReentrant|givenValue)
+	o := newOptions("a Slots", opts)
 	o.grammar = names.Slots
 	return &Slots{semaphoreOf(c, path, n, queue.Slots, o)}
 }
 
-// A Wish says which slot a caller wants.
-type Wish struct{ slot int }
-
-// Prefer is the wish for a slot. A process that restarts can keep its number with it. If the slot is taken,
-// or there is none of this number, the wish has no effect: Acquire neither waits for the slot nor fails. A
-// negative number is no wish.
-func Prefer(slot int) Wish { return Wish{slot} }
-
-// Acquire waits for a slot and takes the lowest that is free, or the first of the wishes that is free.
-// [Hold.Slot] returns its number. The Hold keeps it until Unlock. See [Mutex.Lock] for ctx, and for the end
+// Acquire waits for a slot and takes the first of the preferred ones that is free, or else the lowest. A process that
+// restarts can keep its number with that. Acquire never waits for a preferred slot while another one is free. [Hold.Slot] returns its number. The Hold keeps it until Unlock. See [Mutex.Lock] for ctx, and for the end
 // of the session.
 //
 // The error is ErrLimit if the number of slots differs from the claim, or is not known. It is ErrDeadlock
 // if ctx descends from a Hold of these slots: a caller in between may wait for that slot. It is ErrKind if
 // another kind of lock has this name.
-func (s *Slots) Acquire(ctx context.Context, wishes ...Wish) (*Hold, error) {
+func (s *Slots) Acquire(ctx context.Context, prefer ...int) (*Hold, error) {
 	return s.semaphore.lock.attempt(ctx, "acquire", 0, func(ctx context.Context) (*Hold, error) {
-		return outlive(ctx, func() (*Hold, error) { return s.enter(ctx, wishes, true) })
+		return outlive(ctx, func() (*Hold, error) { return s.enter(ctx, prefer, true) })
 	})
 }
 
 // TryAcquire is Acquire for callers that do not wait. The error is ErrLocked if no slot is free or somebody
 // waits. A caller that is just being admitted counts as waiting.
-func (s *Slots) TryAcquire(ctx context.Context, wishes ...Wish) (*Hold, error) {
-	return s.semaphore.lock.attempt(ctx, "try acquire", 0, func(ctx context.Context) (*Hold, error) { return s.enter(ctx, wishes, false) })
+func (s *Slots) TryAcquire(ctx context.Context, prefer ...int) (*Hold, error) {
+	return s.semaphore.lock.attempt(ctx, "try acquire", 0, func(ctx context.Context) (*Hold, error) { return s.enter(ctx, prefer, false) })
 }
 
 // Locker is one slot as a Locker, for Do and MultiLock. A MultiLock takes one slot, however often it names
-// these slots. The wishes are then those of the first.
-func (s *Slots) Locker(wishes ...Wish) Locker { return slot{s, wishes} }
+// these slots. The preferred ones are then those of the first.
+func (s *Slots) Locker(prefer ...int) Locker { return slot{s, prefer} }
 
 type slot struct {
 	s      *Slots
-	wishes []Wish
+	prefer []int
 }
 
-func (l slot) Lock(ctx context.Context) (*Hold, error)    { return l.s.Acquire(ctx, l.wishes...) }
-func (l slot) TryLock(ctx context.Context) (*Hold, error) { return l.s.TryAcquire(ctx, l.wishes...) }
+func (l slot) Lock(ctx context.Context) (*Hold, error)    { return l.s.Acquire(ctx, l.prefer...) }
+func (l slot) TryLock(ctx context.Context) (*Hold, error) { return l.s.TryAcquire(ctx, l.prefer...) }
 
 // SetLimit stores a new number of slots, whoever uses the old one. If it shrinks, nobody loses a slot. Slots from n
 // on are not given again, and the others are given as they become free. See [Semaphore.SetLimit] for the waiters.
@@ -94,25 +83,25 @@ func (s *Slots) Available(ctx context.Context) (free, n int, err error) {
 	return s.semaphore.Available(ctx)
 }
 
-func (s *Slots) enter(ctx context.Context, wishes []Wish, wait bool) (*Hold, error) {
+func (s *Slots) enter(ctx context.Context, prefer []int, wait bool) (*Hold, error) {
 	take := func(turn *queue.Place, v view, _ int) ([]*queue.Place, error) {
-		p, err := s.place(turn, choose(v, wishes))
+		p, err := s.place(turn, choose(v, prefer))
 		return []*queue.Place{p}, err
 	}
 	return s.semaphore.enter(ctx, 1, take, wait)
 }
 
 // choose returns the number to take. At least one number is free.
-func choose(v view, wishes []Wish) int {
+func choose(v view, prefer []int) int {
 	taken := make(map[int]bool)
 	for _, name := range v.listed {
 		if number, ok := names.SlotOf(name); ok {
 			taken[number] = true
 		}
 	}
-	for _, w := range wishes {
-		if w.slot >= 0 && w.slot < min(v.limit, names.MaxSlot) && !taken[w.slot] {
-			return w.slot
+	for _, number := range prefer {
+		if number >= 0 && number < min(v.limit, names.MaxSlot) && !taken[number] {
+			return number
 		}
 	}
 	lowest := 0

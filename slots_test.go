@@ -25,7 +25,7 @@ func slots(t *testing.T, srv *zktest.Server, n int, opts ...holdfast.Option) *ho
 func slotNode(number int) string { return fmt.Sprintf("%s/slots/slot-%010d", lockPath, number) }
 
 // acquire takes a slot and checks which one it is.
-func acquire(t *testing.T, s *holdfast.Slots, want int, wishes ...holdfast.Wish) *holdfast.Hold {
+func acquire(t *testing.T, s *holdfast.Slots, want int, wishes ...int) *holdfast.Hold {
 	t.Helper()
 	h, err := s.TryAcquire(t.Context(), wishes...)
 	if err != nil {
@@ -99,11 +99,11 @@ func TestPreferredSlotIsGivenIfItIsFree(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				s, other := slots(t, srv, 4), slots(t, srv, 4)
 				for _, n := range tt.taken {
-					acquire(t, other, n, holdfast.Prefer(n))
+					acquire(t, other, n, n)
 				}
-				var wishes []holdfast.Wish
+				var wishes []int
 				for _, n := range tt.wishes {
-					wishes = append(wishes, holdfast.Prefer(n))
+					wishes = append(wishes, n)
 				}
 				unlock(t, acquire(t, s, tt.want, wishes...))
 				h := lock(t, s.Locker(wishes...))
@@ -122,15 +122,15 @@ func TestRestartedProcessKeepsItsSlot(t *testing.T) {
 		acquire(t, holdfast.NewSlots(first, lockPath, 4), 1)
 		unlock(t, other)
 		first.Close()
-		second := acquire(t, slots(t, srv, 4), 1, holdfast.Prefer(1))
+		second := acquire(t, slots(t, srv, 4), 1, 1)
 
 		resume := srv.Stall() // the process is gone, and its session is not over
 		<-second.Lost()
 		resume()
-		third := acquire(t, slots(t, srv, 4), 0, holdfast.Prefer(1))
+		third := acquire(t, slots(t, srv, 4), 0, 1)
 		srv.Expire(second.SessionID())
 		wantErr(t, second.Unlock(), holdfast.ErrLost)
-		again := acquire(t, slots(t, srv, 4), 1, holdfast.Prefer(1))
+		again := acquire(t, slots(t, srv, 4), 1, 1)
 		if again.Token() <= second.Token() {
 			t.Errorf("token %d after %d; want it to grow", again.Token(), second.Token())
 		}
@@ -146,7 +146,7 @@ func TestSlotsAreGivenInOrder(t *testing.T) {
 		s := slots(t, srv, 2)
 		zero, one := acquire(t, s, 0), acquire(t, s, 1)
 		first := wait(t.Context(), slots(t, srv, 2).Locker())
-		second := wait(t.Context(), slots(t, srv, 2).Locker(holdfast.Prefer(1)))
+		second := wait(t.Context(), slots(t, srv, 2).Locker(1))
 		if !first.waiting() || !second.waiting() {
 			t.Fatal("more slots are out than there are")
 		}
@@ -214,7 +214,7 @@ func TestNumberOfSlotsChangesLive(t *testing.T) {
 			}
 		}
 		wantFreeSlots(t, s, 0, 2)
-		w := wait(t.Context(), slots(t, srv, 0).Locker(holdfast.Prefer(3)))
+		w := wait(t.Context(), slots(t, srv, 0).Locker(3))
 		unlock(t, held[3])
 		if !w.waiting() {
 			t.Fatal("a slot beyond the limit was given again")
@@ -226,11 +226,11 @@ func TestNumberOfSlotsChangesLive(t *testing.T) {
 		wantFreeSlots(t, s, 0, 2)
 		unlock(t, held[0])
 		wantFreeSlots(t, s, 1, 2)
-		unlock(t, acquire(t, s, 0, holdfast.Prefer(2), holdfast.Prefer(3)))
+		unlock(t, acquire(t, s, 0, 2, 3))
 		unlock(t, held[2])
 		unlock(t, held[1])
 		set(4)
-		unlock(t, acquire(t, s, 3, holdfast.Prefer(3)))
+		unlock(t, acquire(t, s, 3, 3))
 	})
 }
 
@@ -276,7 +276,7 @@ func TestSleeperAtTheTurnstileOfSlotsTakesNothing(t *testing.T) {
 				if err := holdfast.Break(t.Context(), c, lockPath, turn[0].Token); err != nil {
 					t.Error(err)
 				}
-				h, err := other.TryAcquire(t.Context(), holdfast.Prefer(1)) // the one that the sleeper wants
+				h, err := other.TryAcquire(t.Context(), 1) // the one that the sleeper wants
 				if err != nil {
 					t.Error(err)
 				}
@@ -284,7 +284,7 @@ func TestSleeperAtTheTurnstileOfSlotsTakesNothing(t *testing.T) {
 			}
 			return zktest.Pass
 		})
-		again, err := s.TryAcquire(t.Context(), holdfast.Prefer(1))
+		again, err := s.TryAcquire(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func TestNoSlotIsLostWithAConnection(t *testing.T) {
 					}
 					return zktest.Pass
 				})
-				h, err := s.Acquire(t.Context(), holdfast.Prefer(1))
+				h, err := s.Acquire(t.Context(), 1)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -513,26 +513,6 @@ func TestSlotOfADeadSessionComesBack(t *testing.T) {
 	})
 }
 
-// A Slots knows the options that it cannot honour.
-func TestSlotsRefuseOptionsThatTheyCannotHonour(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		for name, option := range map[string]holdfast.Option{
-			"Reentrant": holdfast.Reentrant(), "WithLocalHandoff": holdfast.WithLocalHandoff(3),
-			"WithLayout": holdfast.WithLayout(holdfast.LayoutKazoo), "WithValue": holdfast.WithValue([]byte("x")),
-		} {
-			s := slots(t, srv, 2, option)
-			for _, acquire := range []func(context.Context, ...holdfast.Wish) (*holdfast.Hold, error){s.Acquire, s.TryAcquire} {
-				_, err := acquire(t.Context())
-				wantErr(t, err, zk.ErrBadArguments)
-				if !strings.Contains(fmt.Sprint(err), "a Slots cannot honour "+name+":") {
-					t.Errorf("%v; want the name of the option in it", err)
-				}
-			}
-		}
-		unlock(t, acquire(t, slots(t, srv, 2, holdfast.WithOwner("api-7"), holdfast.WithReason("ids"), holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"})), 0))
-	})
-}
-
 func TestAcquireUnderOnesOwnSlotIsADeadlock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := slots(t, srv, 2)
@@ -555,7 +535,7 @@ func TestSlotInAMultiLock(t *testing.T) {
 		c := client(t, srv)
 		s, m := holdfast.NewSlots(c, lockPath, 4), holdfast.NewMutex(c, lockPath+"-m")
 		zero := acquire(t, s, 0)
-		h := lock(t, holdfast.NewMultiLock(m, s.Locker(holdfast.Prefer(2)), s.Locker(holdfast.Prefer(3))))
+		h := lock(t, holdfast.NewMultiLock(m, s.Locker(2), s.Locker(3)))
 		if h.Slot() != 2 || len(h.Tokens()) != 2 || tokenOf(h, slotNode(2)) == 0 || tokenOf(h, lockPath+"-m") == 0 {
 			t.Errorf("slot %d, tokens %v", h.Slot(), h.Tokens())
 		}
@@ -578,12 +558,12 @@ func TestSlotInAMultiLock(t *testing.T) {
 func TestListShowsSlots(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
-		two := acquire(t, slots(t, srv, 3, holdfast.WithOwner("c")), 2, holdfast.Prefer(2))
+		two := acquire(t, slots(t, srv, 3, holdfast.WithOwner("c")), 2, 2)
 		zero := acquire(t, slots(t, srv, 3, holdfast.WithOwner("a")), 0)
 		one := acquire(t, slots(t, srv, 3, holdfast.WithOwner("b")), 1)
 		w := wait(t.Context(), slots(t, srv, 3, holdfast.WithOwner("d")).Locker())
 		for _, layout := range []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutKazoo} {
-			entries, err := holdfast.List(t.Context(), c, lockPath, holdfast.WithLayout(layout))
+			entries, err := holdfast.List(t.Context(), c, lockPath, layout)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -595,7 +575,7 @@ func TestListShowsSlots(t *testing.T) {
 			if len(got) != 4 || !slices.Equal(got[:3], want) || !strings.HasPrefix(got[3], "slot-queue/_c_") || !strings.HasSuffix(got[3], " d false false") {
 				t.Errorf("%q; want %q and the waiter", got, want)
 			}
-			if found, err := holdfast.Foreign(t.Context(), c, lockPath, holdfast.WithLayout(layout)); err != nil || len(found) != 0 {
+			if found, err := holdfast.Foreign(t.Context(), c, lockPath, layout); err != nil || len(found) != 0 {
 				t.Errorf("%+v, %v; want none of what List shows", found, err)
 			}
 		}
@@ -665,7 +645,7 @@ func TestSlotsUnderFaults(t *testing.T) {
 			for j := range 4 {
 				wg.Go(func() {
 					for range 5 {
-						wish := holdfast.Prefer((i+j)%5 - 1)
+						wish := (i+j)%5 - 1
 						h, err := s.TryAcquire(t.Context(), wish)
 						if err != nil {
 							if h, err = s.Acquire(t.Context(), wish); err != nil {

@@ -76,8 +76,7 @@ func (t *Tree) of(path string) *MultiLock {
 		if i == 0 { // every lock of the tree takes the root, and takes it last
 			kind = queue.Tree
 		}
-		l := &RWMutex{newPart(t.client, t.path+"/"+name, t.path, kind, newOptions(t.opts))}
-		l.lock.refuse("a Tree", givenLocal|givenReentrant)
+		l := &RWMutex{newPart(t.client, t.path+"/"+name, t.path, kind, newOptions("a Tree", t.opts))}
 		if g := l.lock.Grammar; g.Read == "" || !g.Read.Unique() || !g.Write.Unique() {
 			m.err = fmt.Errorf("%w: a Tree needs a layout with readers and with {uuid} or {hex} in its names, such as curator or kazoo", zk.ErrBadArguments)
 		}

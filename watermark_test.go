@@ -118,13 +118,24 @@ func TestMarkIsLeftOnlyWhereTheDataAreNobodys(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+				if _, _, err := c.Create(t.Context(), "/counted", nil, zk.Persistent); err != nil {
+					t.Fatal(err)
+				}
 				for i, w := range all {
 					if w.waiting() {
 						t.Fatalf("%d waits", i)
 					}
-					unlock(t, w.got(t))
+					h := w.got(t)
+					if i%2 == 0 {
+						unlock(t, h)
+					} else if _, err := h.CommitAndUnlock(t.Context(), zk.SetOp("/counted", nil, zk.AnyVersion)); err != nil { // with or without a mark
+						t.Error(err)
+					}
 				}
 				synctest.Wait()
+				if _, stat, err := c.Get(t.Context(), "/counted"); err != nil || int(stat.Version) != len(all)/2 {
+					t.Errorf("version %d, %v; want %d", stat.Version, err, len(all)/2)
+				}
 				got := directoryData(t, c)
 				if !tt.marked && got != tt.data {
 					t.Errorf("data %q; want %q", got, tt.data)
@@ -266,7 +277,7 @@ func TestSemaphoreTakesAMarkForNoLimit(t *testing.T) {
 		if _, err := c.Set(t.Context(), lockPath, []byte("holdfast: passed 17"), zk.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
-		h, err := holdfast.NewSemaphore(c, lockPath, 3).Acquire(t.Context())
+		h, err := holdfast.NewSemaphore(c, lockPath, 3).Acquire(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

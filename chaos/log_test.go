@@ -94,7 +94,7 @@ func TestLogRecordsHoldsOfFunctions(t *testing.T) {
 		once := holdfast.NewOnce(srv.Client(), "/o")
 		run := func(key string, expire bool) {
 			call := log.Now()
-			once.Do(t.Context(), key, func(held context.Context) ([]byte, error) {
+			once.Key(key).Do(t.Context(), func(held context.Context) ([]byte, error) {
 				h, _ := holdfast.FromContext(held)
 				time.Sleep(time.Millisecond) // the claim begins after the call
 				claim := log.Begin(chaos.Op{Client: 1, Lock: "/o/" + key, Type: chaos.Once, Call: call}, h)

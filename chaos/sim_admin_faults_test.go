@@ -109,7 +109,7 @@ func (n *nemesis) mayHit(path string, token int64, from time.Duration) {
 // pick lists the queue of a lock and picks a holder or a waiter.
 func (n *nemesis) pick(ctx context.Context, holder bool) (spec lockSpec, e holdfast.Entry, ok bool) {
 	spec = n.locks[n.rng.IntN(len(n.locks))]
-	all, err := holdfast.List(ctx, n.admin, spec.path, holdfast.WithLayout(spec.layout))
+	all, err := holdfast.List(ctx, n.admin, spec.path, spec.layout)
 	if err != nil {
 		return spec, e, false
 	}
@@ -126,7 +126,7 @@ func (n *nemesis) pick(ctx context.Context, holder bool) (spec lockSpec, e holdf
 // strangers lists the nodes beside a lock of one kind and layout. It must never show the lock's
 // own places.
 func (n *nemesis) strangers(ctx context.Context, spec lockSpec) {
-	found, err := holdfast.Foreign(ctx, n.admin, spec.path, holdfast.WithLayout(spec.layout))
+	found, err := holdfast.Foreign(ctx, n.admin, spec.path, spec.layout)
 	for _, f := range found {
 		name, below := strings.CutPrefix(f.Path, spec.path+"/")
 		if !below || f.Kind == "" || spec.layout.Contends(name) {

@@ -150,16 +150,16 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 	const path = "/bungler"
 	b.refused(ctx, "root", func() error { _, err := holdfast.NewMutex(c, "/").Lock(ctx); return err }, zk.ErrInvalidPath)
 	b.refused(ctx, "limit", func() error { return holdfast.NewSemaphore(c, path, 1).SetLimit(ctx, 0) }, holdfast.ErrLimit)
-	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, 1).AcquireN(ctx, 0); return err }, holdfast.ErrLimit)
-	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, -1).Acquire(ctx); return err }, holdfast.ErrLimit)
+	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, 1).Acquire(ctx, 0); return err }, holdfast.ErrLimit)
+	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, -1).Acquire(ctx, 1); return err }, holdfast.ErrLimit)
 	b.refused(ctx, "layout", func() error {
-		_, err := holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(holdfast.LayoutWriteLock)).Acquire(ctx)
+		_, err := holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(holdfast.LayoutWriteLock)).Acquire(ctx, 1)
 		return err
 	}, holdfast.ErrLayout)
 	b.refused(ctx, "path", func() error { _, err := holdfast.Foreign(ctx, c, "relative"); return err }, zk.ErrInvalidPath)
-	b.refused(ctx, "time", func() error { _, err := holdfast.NewOnce(c, path).Within(ctx, 0, nil); return err }, zk.ErrBadArguments)
-	b.refused(ctx, "path", func() error { return holdfast.NewOnce(c, "relative").ForgetRun(ctx, "key", 7) }, zk.ErrInvalidPath)
-	b.refused(ctx, "path", func() error { return holdfast.NewOnce(c, "relative").ForgetRunWithin(ctx, 7) }, zk.ErrInvalidPath)
+	b.refused(ctx, "time", func() error { _, err := holdfast.NewOnce(c, path).Every(0).Do(ctx, nil); return err }, zk.ErrBadArguments)
+	b.refused(ctx, "path", func() error { return holdfast.NewOnce(c, "relative").Key("key").ForgetRun(ctx, 7) }, zk.ErrInvalidPath)
+	b.refused(ctx, "path", func() error { return holdfast.NewOnce(c, "relative").Every(time.Hour).ForgetRun(ctx, 7) }, zk.ErrInvalidPath)
 	b.refused(ctx, "path", func() error {
 		_, err := holdfast.NewShards(c, "relative", 1).Assignment(ctx)
 		return err
@@ -172,7 +172,7 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 		holdfast.WithLayout(holdfast.LayoutKazoo),
 	} {
 		b.refused(ctx, "once", func() error {
-			_, err := holdfast.NewOnce(c, path, opt).Do(ctx, "key", nil)
+			_, err := holdfast.NewOnce(c, path, opt).Key("key").Do(ctx, nil)
 			return err
 		}, zk.ErrBadArguments, holdfast.ErrLayout)
 	}
@@ -243,11 +243,11 @@ func (b *bungler) held(ctx context.Context, c *zk.Client) {
 	if err := e.Proclaim(once, h, nil); !errors.Is(err, zk.ErrBadArguments) {
 		b.found("bungler", path, "proclaimed without an office: %v", err)
 	}
-	if _, _, err := holdfast.NewOnce(c, path+"-once").Turn(once, nil, "key"); !errors.Is(err, zk.ErrBadArguments) {
+	if _, _, err := holdfast.NewOnce(c, path+"-once").Key("key").Turn(once, nil); !errors.Is(err, zk.ErrBadArguments) {
 		b.found("bungler", path, "a turn without a Hold: %v", err)
 	}
 	others := map[string]func(context.Context) (*holdfast.Hold, error){
-		"permit": holdfast.NewSemaphore(c, path+"-permits", 2).Acquire,
+		"permit": holdfast.NewSemaphore(c, path+"-permits", 2).Locker(1).Lock,
 		"slot":   holdfast.NewSlots(c, path+"-slots", 2).Locker().Lock,
 		"reader": holdfast.NewRWMutex(c, path+"-read").RLock,
 		"kept":   holdfast.NewMutex(c, path+"-kept", holdfast.WithKeep(time.Nanosecond)).Lock,
@@ -262,7 +262,7 @@ func (b *bungler) held(ctx context.Context, c *zk.Client) {
 		if kind == "node" {
 			err = wrong.Reserve(once, time.Second)
 		} else {
-			_, _, err = holdfast.NewOnce(c, path+"-once").Turn(once, wrong, "key")
+			_, _, err = holdfast.NewOnce(c, path+"-once").Key("key").Turn(once, wrong)
 		}
 		if !errors.Is(err, zk.ErrBadArguments) {
 			b.found("bungler", path, "a Hold of the kind %s is taken: %v", kind, err)

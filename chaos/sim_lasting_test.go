@@ -348,9 +348,9 @@ func (g *lasting) turn(ctx context.Context, c *client, rng *rand.Rand) {
 	if rng.IntN(2) == 0 {
 		key := fmt.Sprintf("fire %d", int(time.Since(g.began)/time.Second))
 		o.Lock, o.Lasts = lastingTurns+"?"+key, chaos.Never
-		turn, r, err = of.Turn(ctx, claim.Hold, key)
+		turn, r, err = of.Key(key).Turn(ctx, claim.Hold)
 	} else {
-		turn, r, err = of.TurnWithin(ctx, claim.Hold, turnPeriod)
+		turn, r, err = of.Every(turnPeriod).Turn(ctx, claim.Hold)
 	}
 	o.Return = g.log.Now()
 	switch {

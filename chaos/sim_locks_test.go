@@ -209,8 +209,8 @@ func semaphores(w *world, path string) lockSpec {
 		for n := 1; n <= 2; n++ {
 			ls = append(ls, locker{
 				parts: []chaos.Op{{Lock: path, Type: chaos.Semaphore, Limit: limit, Permits: n}}, semaphore: s,
-				lock: func(ctx context.Context) (*holdfast.Hold, error) { return s.AcquireN(ctx, n) },
-				try:  func(ctx context.Context) (*holdfast.Hold, error) { return s.TryAcquireN(ctx, n) },
+				lock: func(ctx context.Context) (*holdfast.Hold, error) { return s.Acquire(ctx, n) },
+				try:  func(ctx context.Context) (*holdfast.Hold, error) { return s.TryAcquire(ctx, n) },
 			})
 		}
 		return ls
@@ -235,7 +235,7 @@ func multis(w *world, path string) lockSpec {
 		spec.of = func(c *zk.Client) []locker {
 			a, b := holdfast.NewRWMutex(c, one, w.options()...), holdfast.NewSemaphore(c, two, 2, w.options()...)
 			ls := together("", a.RLocker(), chaos.Op{Lock: one, Type: chaos.ReadWrite, Shared: true},
-				b.Locker(), chaos.Op{Lock: two, Type: chaos.Semaphore, Limit: 2})
+				b.Locker(1), chaos.Op{Lock: two, Type: chaos.Semaphore, Limit: 2})
 			return append(ls, locker{parts: []chaos.Op{{Lock: one, Type: chaos.ReadWrite}}, lock: a.Lock, try: a.TryLock})
 		}
 	default:
@@ -276,7 +276,7 @@ func strangers(w *world, path string) lockSpec {
 				{parts: []chaos.Op{writer}, lock: m.Lock, try: m.TryLock},
 				{parts: []chaos.Op{writer}, lock: k.Lock, try: k.TryLock},
 				// No try: a client that is just being admitted makes it fail, which no reader does.
-				{parts: []chaos.Op{reader}, lock: s.Acquire},
+				{parts: []chaos.Op{reader}, lock: s.Locker(1).Lock},
 			}
 		}}
 }
@@ -296,7 +296,7 @@ func disputed(w *world, path string) lockSpec {
 			for _, claimed := range []int{1, 16} {
 				op := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: claimed > 1}
 				s, n := holdfast.NewSemaphore(c, path, claimed, w.options()...), holdfast.NewSlots(c, path, claimed, w.options()...)
-				l := locker{parts: []chaos.Op{op}, lock: s.Acquire} // no try, as in strangers
+				l := locker{parts: []chaos.Op{op}, lock: s.Locker(1).Lock} // no try, as in strangers
 				if slots {
 					l.lock = func(ctx context.Context) (*holdfast.Hold, error) { return n.Acquire(ctx) }
 				}

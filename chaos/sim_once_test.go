@@ -173,9 +173,9 @@ func (o *onces) call(ctx context.Context, c *client, rng *rand.Rand, k *onceKey)
 	var r holdfast.Result
 	var err error
 	if k.way.period {
-		r, err = of.Within(ctx, oncePeriod, f)
+		r, err = of.Every(oncePeriod).Do(ctx, f)
 	} else {
-		r, err = of.Do(ctx, k.key, f)
+		r, err = of.Key(k.key).Do(ctx, f)
 	}
 	where := k.way.path + "?" + k.key
 	o.tell("client %d: once %s: %+v, %v", c.number, where, r, err)
@@ -335,9 +335,9 @@ func (o *onces) checkRecord(ctx context.Context, c *client, k *onceKey, where st
 	var r *holdfast.Result
 	var err error
 	if k.way.period {
-		r, err = of.RecordedWithin(ctx)
+		r, err = of.Every(time.Hour).Recorded(ctx)
 	} else {
-		r, err = of.Recorded(ctx, k.key)
+		r, err = of.Key(k.key).Recorded(ctx)
 	}
 	switch {
 	case errors.Is(err, holdfast.ErrBegun) && k.way.atMost:
@@ -347,8 +347,8 @@ func (o *onces) checkRecord(ctx context.Context, c *client, k *onceKey, where st
 		o.found("once", where, "the record is %+v, and the run with the token %d was acknowledged", r, last)
 	}
 	if k.way.period {
-		if err = of.ForgetWithin(ctx); err == nil {
-			r, err = of.RecordedWithin(ctx)
+		if err = of.Every(time.Hour).Forget(ctx); err == nil {
+			r, err = of.Every(time.Hour).Recorded(ctx)
 		}
 		if r != nil || err != nil {
 			o.found("once", where, "the record of a period that was forgotten is %+v, %v", r, err)
@@ -359,10 +359,10 @@ func (o *onces) checkRecord(ctx context.Context, c *client, k *onceKey, where st
 // forget forgets a key, and then it runs.
 func (o *onces) forget(ctx context.Context, c *client, k *onceKey, where string) {
 	of := holdfast.NewOnce(c.zk.Load(), k.way.path, k.way.opts...)
-	if err := of.Forget(ctx, k.key); err != nil {
+	if err := of.Key(k.key).Forget(ctx); err != nil {
 		o.found("once", where, "forget: %v", err)
 	}
-	r, err := of.Do(ctx, k.key, func(context.Context) ([]byte, error) { return []byte("again"), nil })
+	r, err := of.Key(k.key).Do(ctx, func(context.Context) ([]byte, error) { return []byte("again"), nil })
 	if err != nil || !r.Ran || string(r.Value) != "again" {
 		o.found("once", where, "%+v, %v after it was forgotten", r, err)
 	}

@@ -109,9 +109,9 @@ func slotSpec(w *world, path string) lockSpec {
 			}
 			ls = append(ls, locker{
 				parts: []chaos.Op{{Lock: path, Type: chaos.Semaphore, Limit: n}}, semaphore: s,
-				lock: func(ctx context.Context) (*holdfast.Hold, error) { return noted(s.Acquire(ctx, holdfast.Prefer(wish))) },
+				lock: func(ctx context.Context) (*holdfast.Hold, error) { return noted(s.Acquire(ctx, wish)) },
 				try: func(ctx context.Context) (*holdfast.Hold, error) {
-					return noted(s.TryAcquire(ctx, holdfast.Prefer(wish)))
+					return noted(s.TryAcquire(ctx, wish))
 				},
 			})
 		}

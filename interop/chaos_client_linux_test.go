@@ -303,8 +303,8 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 		n := 1 + rng.IntN(2)
 		a.Locks[0].Permits, a.Locks[0].Limit = n, permitLimit
 		s := holdfast.NewSemaphore(z, path, permitLimit)
-		l = lockFuncs{func(ctx context.Context) (*holdfast.Hold, error) { return s.AcquireN(ctx, n) },
-			func(ctx context.Context) (*holdfast.Hold, error) { return s.TryAcquireN(ctx, n) }}
+		l = lockFuncs{func(ctx context.Context) (*holdfast.Hold, error) { return s.Acquire(ctx, n) },
+			func(ctx context.Context) (*holdfast.Hold, error) { return s.TryAcquire(ctx, n) }}
 	case 3:
 		path := chaosPath("election", i)
 		one(path, chaos.Election)
@@ -331,7 +331,7 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 		one(path, chaos.Semaphore)
 		a.Locks[0].Limit = slotCount
 		wish := rng.IntN(slotCount+2) - 1 // sometimes none, and sometimes one that does not exist
-		l = holdfast.NewSlots(z, path, slotCount).Locker(holdfast.Prefer(wish))
+		l = holdfast.NewSlots(z, path, slotCount).Locker(wish)
 	case 7, 8:
 		path, below := chaosPath("tree", i), treePaths[rng.IntN(len(treePaths))]
 		a.Tree, a.Locks = true, chaos.TreeLocks(path, below)

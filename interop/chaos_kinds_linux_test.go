@@ -49,7 +49,7 @@ func onceLock(once, key string) string {
 
 var errOnceFails = errors.New("the function fails")
 
-// A onceCall is a call of Once.Do.
+// A onceCall is a call of Job.Do.
 type onceCall struct {
 	client int
 	path   string // of the Once
@@ -82,7 +82,7 @@ func (o onceCall) do(ctx context.Context, log *chaos.Log, z *zk.Client) (answer 
 	if o.typ == chaos.AtMostOnce {
 		opts = append(opts, holdfast.AtMostOnce())
 	}
-	r, err := holdfast.NewOnce(z, o.path, opts...).Do(ctx, o.key, f)
+	r, err := holdfast.NewOnce(z, o.path, opts...).Key(o.key).Do(ctx, f)
 	answer.Return = log.Now()
 	unknown := r.Ran || o.typ == chaos.AtMostOnce && ctx.Err() != nil
 	switch {

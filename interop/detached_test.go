@@ -44,7 +44,7 @@ func TestPeersWaitForADetachedLock(t *testing.T) {
 			must(t, <-claimed)
 			must(t, maker.Close())
 			s.watched(dir+"/"+s.children(dir, 2)[0], 1) // the peer waits for the node that came in the waiter's place
-			queue, err := holdfast.List(s.ctx, s.admin, dir, in)
+			queue, err := holdfast.List(s.ctx, s.admin, dir, tt.layout)
 			must(t, err)
 			if len(queue) != 2 || !queue[0].Detached || !queue[0].Held || queue[1].Held || queue[0].Token != claim.Token || !queue[0].Expires.Equal(claim.Expires) {
 				t.Errorf("%+v; want the claim %+v, and the peer behind it", queue, claim)

@@ -81,7 +81,7 @@ func TestDeadlocksBetweenLibrariesAreFound(t *testing.T) {
 		c := dialURL(s.t, "zk://"+s.addr)
 		s.t.Cleanup(cancel)
 		of := func(dir string) holdfast.Locker {
-			return holdfast.NewSemaphore(c, dir, 1, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+			return holdfast.NewSemaphore(c, dir, 1, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
 		}
 		return ourOwn{s, ctx, [2]func(string) holdfast.Locker{of, of}}
 	}

@@ -99,7 +99,7 @@ func fireWhileServersAreKilled(t *testing.T, z *peers.ZooKeeper) error {
 					return
 				}
 				for {
-					result, err := once.Do(ctx, strconv.FormatInt(fire, 10), func(context.Context) ([]byte, error) {
+					result, err := once.Key(strconv.FormatInt(fire, 10)).Do(ctx, func(context.Context) ([]byte, error) {
 						mu.Lock()
 						defer mu.Unlock()
 						runs[fire]++

@@ -27,7 +27,7 @@ func TestOthersUnderTheNameAreRefused(t *testing.T) {
 		},
 		"kazoo's Lock, our semaphore": {
 			func(s *stage, dir string) party { return s.told(s.python, "lock", dir) },
-			func(s *stage, dir string) holdfast.Locker { return holdfast.NewSemaphore(s.admin, dir, 2).Locker() }, "layout kazoo",
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewSemaphore(s.admin, dir, 2).Locker(1) }, "layout kazoo",
 		},
 		"Curator's mutex, our lock of kazoo's layout": {
 			func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) },
@@ -37,7 +37,7 @@ func TestOthersUnderTheNameAreRefused(t *testing.T) {
 		},
 		"Curator's reader, our semaphore": {
 			func(s *stage, dir string) party { return s.told(s.java, "read", dir) },
-			func(s *stage, dir string) holdfast.Locker { return holdfast.NewSemaphore(s.admin, dir, 2).Locker() }, "layout curator",
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewSemaphore(s.admin, dir, 2).Locker(1) }, "layout curator",
 		},
 		"ZooKeeper's WriteLock, our mutex": {
 			func(s *stage, dir string) party { return s.told(s.java, "writelock", dir) },
@@ -48,12 +48,12 @@ func TestOthersUnderTheNameAreRefused(t *testing.T) {
 			func(s *stage, dir string) holdfast.Locker { return holdfast.NewNodeLock(s.admin, dir) }, "layout curator",
 		},
 		"our semaphore, our mutex": {
-			func(s *stage, dir string) party { return s.our(holdfast.NewSemaphore(s.admin, dir, 2).Locker()) },
+			func(s *stage, dir string) party { return s.our(holdfast.NewSemaphore(s.admin, dir, 2).Locker(1)) },
 			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir) }, "semaphore, layout curator",
 		},
 		"our semaphore as kazoo's, our mutex": {
 			func(s *stage, dir string) party {
-				return s.our(holdfast.NewSemaphore(s.admin, dir, 2, in(holdfast.LayoutKazoo)).Locker())
+				return s.our(holdfast.NewSemaphore(s.admin, dir, 2, in(holdfast.LayoutKazoo)).Locker(1))
 			},
 			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir) }, "semaphore, layout kazoo",
 		},
@@ -167,7 +167,7 @@ func TestHeldSinceDisturbsNoPeer(t *testing.T) {
 			s.children(dir, 2)
 			var queue []holdfast.Entry
 			s.await(func() string {
-				queue, err = holdfast.List(s.ctx, s.admin, dir, holdfast.WithLayout(tt.layout))
+				queue, err = holdfast.List(s.ctx, s.admin, dir, tt.layout)
 				must(t, err)
 				if len(queue) != 2 || queue[0].HeldSince.IsZero() {
 					return "not said since when"

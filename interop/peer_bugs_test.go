@@ -250,7 +250,7 @@ func foreignChildLeavesANode(s *stage, withUs bool) {
 func semaphoreWithoutData(s *stage, withUs bool) {
 	t, dir := s.t, s.scene()
 	if withUs {
-		h, err := holdfast.NewSemaphore(s.admin, dir+"/made", 1, holdfast.WithLayout(holdfast.LayoutKazoo)).Acquire(s.ctx)
+		h, err := holdfast.NewSemaphore(s.admin, dir+"/made", 1, holdfast.WithLayout(holdfast.LayoutKazoo)).Acquire(s.ctx, 1)
 		must(t, err)
 		must(t, h.Unlock())
 		p := s.told(s.python, "semaphore", dir+"/made")

@@ -26,14 +26,14 @@ func (c candidate) Lock(ctx context.Context) (*holdfast.Hold, error) {
 
 func (c candidate) TryLock(context.Context) (*holdfast.Hold, error) { panic("not offered") }
 
-// permits is an AcquireN as a Locker.
+// permits is an Acquire as a Locker.
 type permits struct {
 	*holdfast.Semaphore
 	n int
 }
 
-func (p permits) Lock(ctx context.Context) (*holdfast.Hold, error)    { return p.AcquireN(ctx, p.n) }
-func (p permits) TryLock(ctx context.Context) (*holdfast.Hold, error) { return p.TryAcquireN(ctx, p.n) }
+func (p permits) Lock(ctx context.Context) (*holdfast.Hold, error)    { return p.Acquire(ctx, p.n) }
+func (p permits) TryLock(ctx context.Context) (*holdfast.Hold, error) { return p.TryAcquire(ctx, p.n) }
 
 // recipes are the kinds of lock. For each: the lock of the i-th of several sessions, and its
 // share of the whole.
@@ -159,7 +159,7 @@ func TestHoldsOnApacheAreFencedAndTold(t *testing.T) {
 	})
 	t.Run("permits have the zxid of their transaction", func(t *testing.T) {
 		s := holdfast.NewSemaphore(dialURL(t, url), dir+"/sem", 3)
-		h, err := s.AcquireN(ctx, 2)
+		h, err := s.Acquire(ctx, 2)
 		must(t, err)
 		must(t, catchUp(ctx, admin, dir)) // List syncs, which is not enough on the leader
 		entries, err := holdfast.List(ctx, admin, dir+"/sem")

@@ -104,7 +104,7 @@ func ourTurn(ctx context.Context, c *zk.Client, recipe, layoutName, at, dir stri
 			l, mode = m.RLocker(), "R"
 		}
 	case "semaphore":
-		l, mode = holdfast.NewSemaphore(c, at, sharedPermits, in).Locker(), "P"
+		l, mode = holdfast.NewSemaphore(c, at, sharedPermits, in).Locker(1), "P"
 	case "election":
 		l = candidate{holdfast.NewElection(c, at, in), strconv.Itoa(i)}
 	default:

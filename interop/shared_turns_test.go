@@ -124,7 +124,7 @@ func TestRecipesShareTheirLocksInTheOrderOfTheirNodes(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			layout, err := holdfast.ParseLayout(l.layout)
 			must(t, err)
-			entries, err := holdfast.List(ctx, admin, path(i), holdfast.WithLayout(layout))
+			entries, err := holdfast.List(ctx, admin, path(i), layout)
 			must(t, err)
 			if len(entries) > 0 {
 				t.Errorf("left behind: %+v", entries)

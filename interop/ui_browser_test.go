@@ -338,7 +338,7 @@ func (w *uiWorld) populate() {
 				locker := [...]func() holdfast.Locker{
 					func() holdfast.Locker { return holdfast.NewMutex(c, path, owner(i), holdfast.WithReason("a batch")) },
 					func() holdfast.Locker { return holdfast.NewRWMutex(c, path, owner(i)).RLocker() },
-					func() holdfast.Locker { return holdfast.NewSemaphore(c, path, 3, owner(i)).LockerN(2) },
+					func() holdfast.Locker { return holdfast.NewSemaphore(c, path, 3, owner(i)).Locker(2) },
 					func() holdfast.Locker { return holdfast.NewSlots(c, path, 8, owner(i)).Locker() },
 					func() holdfast.Locker { return holdfast.NewNodeLock(c, path, owner(i)) },
 					func() holdfast.Locker {
@@ -411,11 +411,11 @@ func (w *uiWorld) compare(b *browser, base string) {
 			rows++
 			u, err := url.Parse(r[0])
 			must(w.t, err)
-			var opts []holdfast.Option
+			var layouts []holdfast.Layout
 			if layout, err := holdfast.ParseLayout(u.Query().Get("layout")); err == nil {
-				opts = append(opts, holdfast.WithLayout(layout))
+				layouts = append(layouts, layout)
 			}
-			entries, err := holdfast.List(w.t.Context(), w.client, u.Query().Get("path"), opts...)
+			entries, err := holdfast.List(w.t.Context(), w.client, u.Query().Get("path"), layouts...)
 			must(w.t, err)
 			waiters := 0
 			for _, e := range entries {

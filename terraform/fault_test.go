@@ -105,7 +105,7 @@ func TestLostAnswers(t *testing.T) {
 func TestConnectionsLostInEveryStep(t *testing.T) {
 	for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpSetData, zkproto.OpGetData, zkproto.OpGetChildren2, zkproto.OpDelete, zkproto.OpMulti, zkproto.OpSync} {
 		for _, action := range []zktest.Action{zktest.DropRequest, zktest.DropReply} {
-			for nth := 1; nth <= 12; nth++ {
+			for nth := 1; nth <= 100; nth++ {
 				b := newBackend(t)
 				var mu sync.Mutex
 				seen := 0
@@ -131,7 +131,7 @@ func TestConnectionsLostInEveryStep(t *testing.T) {
 				}
 				b.http.Close()
 				b.zk.Close()
-				if !hit {
+				if !hit { // this run has sent fewer
 					break
 				}
 			}

@@ -99,7 +99,7 @@ func (w *world) rows(base, query string) (all []shown) {
 func (w *world) listed(names map[string]holdfast.Layout) (all []shown) {
 	w.t.Helper()
 	for name, layout := range names {
-		entries, err := holdfast.List(w.t.Context(), w.clients[0], space+name, holdfast.WithLayout(layout))
+		entries, err := holdfast.List(w.t.Context(), w.clients[0], space+name, layout)
 		w.must(err)
 		s := shown{name: name}
 		for _, e := range entries {

@@ -43,9 +43,9 @@ func (w *world) take(l holdfast.Locker) *holdfast.Hold {
 }
 
 // wait begins to wait for a lock, and returns when the waiter is in the queue.
-func (w *world) wait(path string, l holdfast.Locker, opts ...holdfast.Option) (leave func()) {
+func (w *world) wait(path string, l holdfast.Locker, layout ...holdfast.Layout) (leave func()) {
 	w.t.Helper()
-	before, err := holdfast.List(w.t.Context(), w.clients[0], path, opts...)
+	before, err := holdfast.List(w.t.Context(), w.clients[0], path, layout...)
 	w.must(err)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan struct{})
@@ -58,7 +58,7 @@ func (w *world) wait(path string, l holdfast.Locker, opts ...holdfast.Option) (l
 	}()
 	w.t.Cleanup(func() { cancel(); <-done })
 	w.eventually("a waiter of "+path, func() bool {
-		now, err := holdfast.List(w.t.Context(), w.clients[0], path, opts...)
+		now, err := holdfast.List(w.t.Context(), w.clients[0], path, layout...)
 		w.must(err)
 		return len(now) > len(before)
 	})
@@ -107,7 +107,7 @@ func (w *world) populate() {
 	w.take(rw(8, "reader@s2:1").RLocker())
 	w.wait(space+"files/index", rw(9, "writer@s3:9"))
 	sem := func(i int, owner string) holdfast.Locker {
-		return holdfast.NewSemaphore(c[i], space+"pool/render", 2, who(owner, "renders a film")...).LockerN(1)
+		return holdfast.NewSemaphore(c[i], space+"pool/render", 2, who(owner, "renders a film")...).Locker(1)
 	}
 	w.take(sem(0, "gpu@r1:8"))
 	w.take(sem(10, "gpu@r2:8"))
@@ -121,6 +121,6 @@ func (w *world) populate() {
 		path := space + "other/" + layout.Name
 		l := holdfast.WithLayout(layout)
 		w.take(holdfast.NewMutex(c[13], path, append(who("legacy-"+layout.Name+"@old1:2", "another library"), l)...))
-		w.wait(path, holdfast.NewMutex(c[12], path, append(who("legacy-"+layout.Name+"@old2:2", "another library"), l)...), l)
+		w.wait(path, holdfast.NewMutex(c[12], path, append(who("legacy-"+layout.Name+"@old2:2", "another library"), l)...), layout)
 	}
 }

@@ -32,6 +32,7 @@ type Client struct {
 	refusals int      // see refusedBy; used by run only
 
 	session atomic.Pointer[Session] // nil between two sessions; every call reads it
+	shared  sync.Map                // the values of Shared
 
 	mu      sync.Mutex    // guards the fields below
 	changed chan struct{} // closed, and replaced, after session has changed

@@ -25,7 +25,8 @@ type Session struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	held atomic.Int64 // bytes of long answers that no caller has taken, see held.go
+	shared sync.Map     // the values of Shared
+	held   atomic.Int64 // bytes of long answers that no caller has taken, see held.go
 
 	mu      sync.Mutex    // guards the fields below, and those of conn and request that say so
 	over    error         // why the session is over; nil while it lives

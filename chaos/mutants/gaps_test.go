@@ -110,17 +110,17 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 525, bug: "a Semaphore ignores Reentrant and WithLocalHandoff", where: "holdfast at 183276b",
-			edits: []edit{{"semaphore.go", "\to.refuse(\"a Semaphore\", givenLocal|givenReentrant)\n", ""}},
+			edits: []edit{{"options.go", "\"a Semaphore\": setNote", "\"a Semaphore\": setReentrant | setHandoff | setNote"}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
 			number: 526, bug: "a NodeLock ignores WithLayout", where: "holdfast at 183276b",
-			edits: []edit{{"nodelock.go", "givenValue|givenLayout|givenLocal", "givenValue|givenLocal"}},
+			edits: []edit{{"options.go", "\"a NodeLock\":  setNote", "\"a NodeLock\":  setLayout | setNote"}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
 			number: 527, bug: "a Reentrant candidate joins its own term, and its new value is dropped", where: "holdfast at 183276b",
-			edits: []edit{{"election.go", "givenValue|givenLocal|givenReentrant)", "givenValue|givenLocal)"}},
+			edits: []edit{{"options.go", "\"an Election\": setACL", "\"an Election\": setReentrant | setACL"}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
@@ -130,7 +130,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 529, bug: "WithLocalHandoff(0), which is the default, is refused", where: "–",
-			edits: []edit{{"local_queue.go", "if n > 0 {\n\t\t\to.given", "if n >= 0 {\n\t\t\to.given"}},
+			edits: []edit{{"local_queue.go", "setNumber(o, setHandoff, n, n > 0)", "setNumber(o, setHandoff, n, n >= 0)"}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
@@ -145,8 +145,8 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 532, bug: "other kinds ignore the options of Shards", where: "–",
-			edits: []edit{{"options.go", "\tcase o.shards != (shardOptions{}):\n", "\tcase false:\n"}},
-			tests: []string{"TestOptionsOfAOnceAndOfShardsAreRefusedElsewhere"},
+			edits: []edit{{"options.go", "range settings {\n", "range settings[:13] {\n"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
 			number: 590, bug: "a writer yields before each write, also if the yield takes 10 ms", where: "ours until 23 November",
@@ -177,6 +177,21 @@ func ofTheGaps() []mutant {
 			number: 855, bug: "bench counts a tenure that the end of the measurement cuts off, if its release is quick", where: "ours until 26 November",
 			edits: []edit{{"cmd/holdfast/bench.go", "\tif ctx.Err() != nil {\n\t\treturn // the end", "\tif b.took > 0 {\n\t\treturn // the end"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestATenureThatIsCutOffIsNoCycle"},
+		},
+		{
+			number: 1050, bug: "CommitAndUnlock gives up the transaction if the server refuses the watermark", where: "–",
+			edits: []edit{{"hold.go", "if err != nil && len(watermarks) > 0 && !zk.MayHaveHappened(err) {", "if err != nil && len(watermarks) < 0 {"}},
+			tests: []string{"TestMarkIsLeftOnlyWhereTheDataAreNobodys"},
+		},
+		{
+			number: 1051, bug: "the time since when a lock is held is lost with a request", where: "–",
+			edits: []edit{{"rewrite.go", "\t\t\tops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))\n\t\t\tt.rewrites.intended[p] = data\n\t\t}\n\t\terr := queue.Retry(t.ctx", "\t\t\tops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))\n\t\t}\n\t\terr := queue.Retry(t.ctx"}},
+			tests: []string{"TestTheTimeSurvivesARequest"},
+		},
+		{
+			number: 1052, bug: "a follower takes another node of the leader's name for the leader", where: "–",
+			edits: []edit{{"election.go", "case err == nil && (first != f.last.Path || stat.Czxid == f.last.Term):", "case err == nil:"}, {"election.go", "\t\t\tcase err == nil:\n\t\t\t\twatch.Stop() // another of the same name\n", ""}},
+			tests: []string{"TestFollowerKnowsTheLeaderByItsTermAndNotByItsName"},
 		},
 	}
 }

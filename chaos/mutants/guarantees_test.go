@@ -13,7 +13,7 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 298, bug: "a semaphore lets in one permit too many", where: "–",
 			edits: []edit{{"turnstile.go", "case s.used(v)+n <= v.limit:", "case s.used(v)+n <= v.limit+1:"}},
-			tests: []string{"TestSemaphoreLetsInAsManyAsItsLimit", "TestAcquireNIsAtomicAndInOrder"},
+			tests: []string{"TestSemaphoreLetsInAsManyAsItsLimit", "TestAcquireOfSeveralIsAtomicAndInOrder"},
 		},
 		{
 			number: 299, bug: "the removal of a waiter's own node is not looked at when its turn comes", where: "etcd #11456",

@@ -38,7 +38,7 @@ func ofKeep() []mutant {
 		},
 		{
 			number: 546, bug: "a client keeps any number of locks", where: "–",
-			edits: []edit{{"keep.go", "if all.Len() > maxKept {", "if false {"}},
+			edits: []edit{{"keep.go", "if idle.all.Len() > maxKept {", "if false {"}},
 			tests: []string{"TestKeptLocksAreBounded"},
 		},
 		{

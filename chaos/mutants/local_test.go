@@ -44,7 +44,7 @@ func ofTheLine() []mutant {
 		},
 		{
 			number: 78, bug: "goroutines of different locks stand in one line, so one is handed the other's", where: "–",
-			edits: []edit{{"local_queue.go", "return localKey{l.Client, l.Path, l.Grammar.Queue, s, l.line}", `return localKey{l.Client, "", l.Grammar.Queue, s, l.line}`}},
+			edits: []edit{{"local_queue.go", "return localKey{l.Path, l.Grammar.Queue, s, l.line}", `return localKey{"", l.Grammar.Queue, s, l.line}`}},
 			tests: []string{"TestLinesOfTwoLocksDoNotMix"},
 		},
 		{

@@ -107,8 +107,8 @@ func ofTheOnce() []mutant {
 		},
 		{
 			number: 437, bug: "a Once ignores an option that it cannot honour", where: "–",
-			edits: []edit{{"once.go", "case o.options.reentrant:", "case o.options.reentrant && o.options.handoffs > 0:"}},
-			tests: []string{"TestOnceRefusesOptionsThatItCannotHonour"},
+			edits: []edit{{"options.go", "\"a Once\":      setNote", "\"a Once\":      setReentrant | setNote"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
 			number: 438, bug: "a result is not recorded when the caller has given up", where: "–",
@@ -122,7 +122,7 @@ func ofTheOnce() []mutant {
 		},
 		{
 			number: 440, bug: "all keys queue for one lock", where: "–",
-			edits: []edit{{"once.go", "newPart(o.client, j.dir, o.path", "newPart(o.client, o.path+\"/\"+queue.OnceShard+\"0/lock\", o.path"}},
+			edits: []edit{{"once.go", "newPart(o.client, c.dir, o.path", "newPart(o.client, o.path+\"/\"+queue.OnceShard+\"0/lock\", o.path"}},
 			tests: []string{"TestOnceKeysDoNotWaitForEachOther"},
 		},
 		{

@@ -96,7 +96,7 @@ func ofTheShards() []mutant {
 		},
 		{
 			number: 496, bug: "weights do not count", where: "–",
-			edits: []edit{{"shards.go", "\t\tw.Weight = *o.weight\n", "\t\tw.Weight = min(*o.weight, 1)\n"}},
+			edits: []edit{{"shards.go", "balance.Worker{Weight: s.settings.weight,", "balance.Worker{Weight: 1,"}},
 			tests: []string{"TestShardsFollowWeights"},
 		},
 		{

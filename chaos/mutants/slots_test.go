@@ -10,12 +10,12 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 449, bug: "nobody grants wishes for a slot", where: "–",
-			edits: []edit{{"slots.go", "for _, w := range wishes {", "for _, w := range wishes[:0] {"}},
+			edits: []edit{{"slots.go", "for _, number := range prefer {", "for _, number := range prefer[:0] {"}},
 			tests: []string{"TestPreferredSlotIsGivenIfItIsFree", "TestRestartedProcessKeepsItsSlot"},
 		},
 		{
 			number: 450, bug: "a wish reaches beyond the number of slots", where: "–",
-			edits: []edit{{"slots.go", "w.slot < min(v.limit, names.MaxSlot)", "w.slot < names.MaxSlot"}},
+			edits: []edit{{"slots.go", "number < min(v.limit, names.MaxSlot)", "number < names.MaxSlot"}},
 			tests: []string{"TestPreferredSlotIsGivenIfItIsFree", "TestNumberOfSlotsChangesLive"},
 		},
 		{
@@ -75,8 +75,8 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 462, bug: "slots ignore options that they cannot honour", where: "–",
-			edits: []edit{{"slots.go", "\to.refuse(\"a Slots\", givenLocal|givenLayout|givenReentrant|givenValue)\n", ""}},
-			tests: []string{"TestSlotsRefuseOptionsThatTheyCannotHonour"},
+			edits: []edit{{"options.go", "\"a Slots\":     setNote", "\"a Slots\":     setReentrant | setValue | setNote"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
 			number: 463, bug: "other kinds of lock take no notice of slots under their name", where: "–",
@@ -113,7 +113,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 469, bug: "the wait for a slot ends with its session", where: "CURATOR-595",
-			edits: []edit{{"slots.go", "outlive(ctx, func() (*Hold, error) { return s.enter(ctx, wishes, true) })", "s.enter(ctx, wishes, true)"}},
+			edits: []edit{{"slots.go", "outlive(ctx, func() (*Hold, error) { return s.enter(ctx, prefer, true) })", "s.enter(ctx, prefer, true)"}},
 			tests: []string{"TestSlotOfADeadSessionComesBack"},
 		},
 		{
@@ -128,12 +128,12 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 472, bug: "nobody grants wishes for a slot, in the simulation", where: "–",
-			edits: []edit{{"slots.go", "for _, w := range wishes {", "for _, w := range wishes[:0] {"}},
+			edits: []edit{{"slots.go", "for _, number := range prefer {", "for _, number := range prefer[:0] {"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
 		},
 		{
 			number: 473, bug: "a wish reaches beyond the number of slots, in the simulation", where: "–",
-			edits: []edit{{"slots.go", "w.slot < min(v.limit, names.MaxSlot)", "w.slot < names.MaxSlot"}},
+			edits: []edit{{"slots.go", "number < min(v.limit, names.MaxSlot)", "number < names.MaxSlot"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
 		},
 		{

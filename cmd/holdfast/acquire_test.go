@@ -507,7 +507,7 @@ func TestListShowsNoMarksOfAOnce(t *testing.T) {
 		}
 		once := holdfast.NewOnce(c, "/ns/reports", holdfast.AtMostOnce())
 		for _, key := range []string{"monday", "tuesday"} {
-			_, err := once.Do(t.Context(), key, func(context.Context) ([]byte, error) {
+			_, err := once.Key(key).Do(t.Context(), func(context.Context) ([]byte, error) {
 				if got := paths(); len(got) != 1 || !strings.HasSuffix(got[0], "/"+key) {
 					t.Errorf("found %q while %s runs", got, key)
 				}

@@ -184,7 +184,7 @@ func (b *benchmark) work(ctx context.Context, c *zk.Client) {
 		case modeMutex:
 			l = holdfast.NewMutex(c, path)
 		case modeSemaphore:
-			l = holdfast.NewSemaphore(c, path, b.limit()).Locker()
+			l = holdfast.NewSemaphore(c, path, b.limit()).Locker(1)
 		default:
 			l = holdfast.NewRWMutex(c, path)
 			if exclusive = rand.IntN(readsPerWrite+1) == 0; !exclusive {

@@ -120,7 +120,7 @@ var kindsInCycles = []struct {
 func newMutexAt(c *zk.Client, path string) holdfast.Locker { return holdfast.NewMutex(c, path) }
 
 func newPoolAt(c *zk.Client, path string) holdfast.Locker {
-	return holdfast.NewSemaphore(c, path, 1).Locker()
+	return holdfast.NewSemaphore(c, path, 1).Locker(1)
 }
 
 func newSlotAt(c *zk.Client, path string) holdfast.Locker {
@@ -132,7 +132,7 @@ func newKazooAt(c *zk.Client, path string) holdfast.Locker {
 }
 
 func newKazooPoolAt(c *zk.Client, path string) holdfast.Locker {
-	return holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+	return holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
 }
 
 func newElectionAt(c *zk.Client, path string) holdfast.Locker {

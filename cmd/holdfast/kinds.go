@@ -114,7 +114,7 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		case f.slot:
 			return holdfast.NewSlots(c, path, f.limit, who...).Locker()
 		case f.limit > 0:
-			return holdfast.NewSemaphore(c, path, f.limit, opts...).LockerN(f.permits)
+			return holdfast.NewSemaphore(c, path, f.limit, opts...).Locker(f.permits)
 		case f.node:
 			return holdfast.NewNodeLock(c, path, who...)
 		case k.detached.on:
@@ -167,7 +167,7 @@ func (k *taker) paths() []string { return append([]string{k.path}, slices.Concat
 func strangers(ctx context.Context, c *zk.Client, path string, layout holdfast.Layout) []holdfast.ForeignNode {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	nodes, err := holdfast.Foreign(ctx, c, path, holdfast.WithLayout(layout))
+	nodes, err := holdfast.Foreign(ctx, c, path, layout)
 	if err != nil {
 		return nil // Lock itself looks for the most harmful ones
 	}

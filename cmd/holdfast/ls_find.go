@@ -371,5 +371,5 @@ func readQueue(ctx context.Context, c *zk.Client, path string, layout holdfast.L
 	if path == "/" { // the root is no lock
 		return nil, nil
 	}
-	return holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
+	return holdfast.List(ctx, c, path, layout)
 }

@@ -56,7 +56,7 @@ func (k *taker) unreserve(c *zk.Client, h *holdfast.Hold) {
 	_ = h.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), k.timeout)
 	defer cancel()
-	r, err := holdfast.Reserved(ctx, c, k.path, holdfast.WithLayout(k.kind.layout.Layout))
+	r, err := holdfast.Reserved(ctx, c, k.path, k.kind.layout.Layout)
 	if err == nil && r != nil && r.Token == k.token(h) {
 		err = r.End(ctx, c)
 	}
@@ -110,7 +110,7 @@ func (k *taker) resting(ctx context.Context, c *zk.Client, path string, queue []
 func (k *taker) reservation(ctx context.Context, c *zk.Client, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	r, err := holdfast.Reserved(ctx, c, path, holdfast.WithLayout(k.kind.layout.Layout))
+	r, err := holdfast.Reserved(ctx, c, path, k.kind.layout.Layout)
 	if err != nil || r == nil {
 		return ""
 	}

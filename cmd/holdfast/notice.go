@@ -137,7 +137,7 @@ func (k *taker) called(path string) string {
 func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.Entry {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	queue, err := holdfast.List(budget.WithMost(ctx, lookedAt), c, path, holdfast.WithLayout(k.kind.layout.Layout))
+	queue, err := holdfast.List(budget.WithMost(ctx, lookedAt), c, path, k.kind.layout.Layout)
 	if err != nil {
 		return nil
 	}

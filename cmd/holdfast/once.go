@@ -79,13 +79,13 @@ func (f *onceFlags) look(ctx context.Context, k *taker, c *zk.Client, h *holdfas
 		return nil
 	}
 	o := onceOf(c, k.path, k.kind.layout.Layout, holdfast.WithOwner(k.owner()), holdfast.ForgetAfter(onceMemory))
+	job := o.Every(f.per)
+	if f.key != "" {
+		job = o.Key(f.key)
+	}
 	var last holdfast.Result
 	var err error
-	if f.key != "" {
-		f.turn, last, err = o.Turn(ctx, h, f.key)
-	} else {
-		f.turn, last, err = o.TurnWithin(ctx, h, f.per)
-	}
+	f.turn, last, err = job.Turn(ctx, h)
 	if err != nil {
 		return k.failed(err)
 	}
@@ -142,25 +142,18 @@ func (f *forgetFlags) used(cmd *cobra.Command) (bool, error) {
 	return true, nil
 }
 
-// recorded returns the run that the flags name, or nil.
-func (f *forgetFlags) recorded(ctx context.Context, o *holdfast.Once) (*holdfast.Result, error) {
+// job returns the job whose run the flags name.
+func (f *forgetFlags) job(o *holdfast.Once) *holdfast.Job {
 	if f.per {
-		return o.RecordedWithin(ctx)
+		return o.Every(time.Hour) // any period will do
 	}
-	return o.Recorded(ctx, f.key)
-}
-
-func (f *forgetFlags) forget(ctx context.Context, o *holdfast.Once, token int64) error {
-	if f.per {
-		return o.ForgetRunWithin(ctx, token)
-	}
-	return o.ForgetRun(ctx, f.key, token)
+	return o.Key(f.key)
 }
 
 // forgetRun shows the record of a job, asks, and removes it.
 func (g *globals) forgetRun(ctx context.Context, cmd *cobra.Command, c *zk.Client, f forgetFlags, act actFlags, name, path string, layout holdfast.Layout) error {
 	o := onceOf(c, path, layout, holdfast.WithOwner(owner()))
-	seen, err := f.recorded(ctx, o)
+	seen, err := f.job(o).Recorded(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -178,7 +171,7 @@ func (g *globals) forgetRun(ctx context.Context, cmd *cobra.Command, c *zk.Clien
 	e := deed.Entry{Action: "break " + cut(flag, deed.MaxText)}
 	e.Places = []deed.Place{{Path: cut(path, deed.MaxText), Owner: cut(seen.Owner, deed.MaxText), Token: strconv.FormatInt(seen.Token, 10)}}
 	err = g.audited(ctx, cmd, c, e, act.reason, func() error {
-		err := f.forget(ctx, o, seen.Token)
+		err := f.job(o).ForgetRun(ctx, seen.Token)
 		if errors.Is(err, holdfast.ErrNotHeld) {
 			return &fault{exitBusy, fmt.Errorf("%s: the record has changed since; nothing was done", cut(name, 80)), "run the command again to see the new one"}
 		}

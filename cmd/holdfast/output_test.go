@@ -129,7 +129,7 @@ func TestKazoosSemaphoreIsOneLock(t *testing.T) {
 	c := srv.Client()
 	ctx := t.Context()
 	sem := holdfast.NewSemaphore(c, "/locks/pool", 2, holdfast.WithLayout(holdfast.LayoutKazoo))
-	h, err := sem.Acquire(ctx)
+	h, err := sem.Acquire(ctx, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestStatusOfATurnstileIsFree(t *testing.T) {
 		root.SetArgs([]string{"status", "--server", url, "-q", "pool"})
 		return root.Execute()
 	}
-	h, err := sem.Acquire(ctx)
+	h, err := sem.Acquire(ctx, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestReadsAreSentAgain(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
 		c := srv.Client()
-		h, err := holdfast.NewSemaphore(c, "/locks/pool", 1).Acquire(t.Context())
+		h, err := holdfast.NewSemaphore(c, "/locks/pool", 1).Acquire(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -154,9 +154,9 @@ Exit codes:
 				if l, err = readLock(ctx, c, path, layout.Layout); err != nil {
 					return err
 				}
-				l.reserved, err = holdfast.Reserved(ctx, c, path, holdfast.WithLayout(layout.Layout))
+				l.reserved, err = holdfast.Reserved(ctx, c, path, layout.Layout)
 				if err == nil && !quiet {
-					l.lastRun, err = onceOf(c, path, layout.Layout).RecordedWithin(ctx)
+					l.lastRun, err = onceOf(c, path, layout.Layout).Every(time.Hour).Recorded(ctx)
 				}
 				if err != nil && l.holders() == 0 { // otherwise the holder is shown, also to a user who cannot read this
 					return err

@@ -89,7 +89,7 @@ func notHeld(name string, err error) error {
 
 // unlockForced releases a detached lock whatever its id.
 func (g *globals) unlockForced(ctx context.Context, cmd *cobra.Command, c *zk.Client, name, path, reason string, layout holdfast.Layout) error {
-	queue, err := holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
+	queue, err := holdfast.List(ctx, c, path, layout)
 	switch {
 	case err != nil:
 		return err

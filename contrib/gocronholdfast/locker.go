@@ -208,7 +208,7 @@ func (l *Locker) attempt(ctx, job context.Context, key string, now time.Time) (*
 	if l.slot != nil {
 		once := holdfast.NewOnce(l.client, path+onceDirectory, append(l.options(), holdfast.ForgetAfter(memory))...)
 		var last holdfast.Result
-		if r.turn, last, err = once.Turn(ctx, h, l.slot(key, now)); r.turn == nil && err == nil {
+		if r.turn, last, err = once.Key(l.slot(key, now)).Turn(ctx, h); r.turn == nil && err == nil {
 			err = done(last)
 		}
 	} else {
@@ -267,7 +267,7 @@ func (l *Locker) admit(ctx context.Context, h *holdfast.Hold, once *holdfast.Onc
 	if err != nil {
 		return nil, nil, err
 	}
-	last, err := once.RecordedWithin(ctx)
+	last, err := once.Every(time.Hour).Recorded(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -283,7 +283,7 @@ func (l *Locker) admit(ctx context.Context, h *holdfast.Hold, once *holdfast.Onc
 		}
 	}
 	// Any shorter time than that between two runs will do, since we have decided.
-	turn, result, err := once.TurnWithin(ctx, h, time.Millisecond)
+	turn, result, err := once.Every(time.Millisecond).Turn(ctx, h)
 	if err != nil {
 		return nil, nil, err
 	}

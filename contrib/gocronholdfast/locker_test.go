@@ -712,7 +712,7 @@ func TestARunOfTheCommandCounts(t *testing.T) {
 		c := w.srv.Client()
 		h, err := holdfast.NewMutex(c, "/jobs/report").Lock(w.Context())
 		noError(w, err)
-		turn, _, err := holdfast.NewOnce(c, "/jobs/report/.holdfast").TurnWithin(w.Context(), h, period)
+		turn, _, err := holdfast.NewOnce(c, "/jobs/report/.holdfast").Every(period).Turn(w.Context(), h)
 		noError(w, err)
 		_, err = turn.Done(w.Context(), nil)
 		noError(w, err)

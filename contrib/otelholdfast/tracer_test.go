@@ -200,7 +200,7 @@ func TestNestedLocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		outer := w.lock(w.ctx, w.mutex())
 		s := holdfast.NewSemaphore(w.c, "/s", 3, holdfast.WithObserver(w.tracer.Observer()))
-		inner, err := s.AcquireN(outer.Context(), 2)
+		inner, err := s.Acquire(outer.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,14 +313,14 @@ func TestTheFirstUseOfANameIsNoError(t *testing.T) {
 		observed := holdfast.WithObserver(w.tracer.Observer())
 		for _, l := range []holdfast.Locker{
 			holdfast.NewMutex(w.c, "/locks/new/mutex", observed), holdfast.NewRWMutex(w.c, "/locks/new/rw", observed).RLocker(),
-			holdfast.NewSemaphore(w.c, "/locks/new/semaphore", 2, observed).LockerN(1), holdfast.NewNodeLock(w.c, "/locks/new/node", observed),
+			holdfast.NewSemaphore(w.c, "/locks/new/semaphore", 2, observed).Locker(1), holdfast.NewNodeLock(w.c, "/locks/new/node", observed),
 		} {
 			for range 2 {
 				h := w.lock(w.ctx, l)
 				h.Unlock()
 			}
 		}
-		_, err := holdfast.NewOnce(w.c, "/locks/new/once", observed).Do(w.ctx, "key", func(context.Context) ([]byte, error) { return nil, nil })
+		_, err := holdfast.NewOnce(w.c, "/locks/new/once", observed).Key("key").Do(w.ctx, func(context.Context) ([]byte, error) { return nil, nil })
 		if err != nil {
 			t.Fatal(err)
 		}

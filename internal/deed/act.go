@@ -41,13 +41,13 @@ type Plan struct {
 // Look returns the plan to do a to the tenure with the token. The error is a *ChangedError if nobody has the token.
 // Look changes nothing.
 func Look(ctx context.Context, c *zk.Client, a Action, path string, layout holdfast.Layout, token int64) (*Plan, error) {
-	queue, err := holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
+	queue, err := holdfast.List(ctx, c, path, layout)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plan{Action: a, Path: path, Layout: layout, Token: token, Queue: queue}
 	p.Places = slices.DeleteFunc(slices.Clone(queue), func(e holdfast.Entry) bool { return e.Token != token })
-	reserved, err := holdfast.Reserved(ctx, c, path, holdfast.WithLayout(layout))
+	reserved, err := holdfast.Reserved(ctx, c, path, layout)
 	if err != nil && len(p.Places) == 0 { // otherwise the holder can be broken, also by a user who cannot read this
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (p *Plan) Do(ctx context.Context, c *zk.Client, by By) (Record, error) {
 			}
 		}
 		if errors.Is(err, holdfast.ErrNotHeld) {
-			queue, lerr := holdfast.List(ctx, c, p.Path, holdfast.WithLayout(p.Layout))
+			queue, lerr := holdfast.List(ctx, c, p.Path, p.Layout)
 			if lerr != nil {
 				return err
 			}

@@ -123,7 +123,7 @@ func TestSessionPlanHasAllKinds(t *testing.T) {
 	holdOn(t, c, "/else/mutex", "ada")
 	holdOn(t, other, "/locks/other", "bob")
 	for _, l := range []holdfast.Locker{
-		holdfast.NewSemaphore(c, "/locks/permits", 2, holdfast.WithOwner("ada")).Locker(),
+		holdfast.NewSemaphore(c, "/locks/permits", 2, holdfast.WithOwner("ada")).Locker(1),
 		holdfast.NewNodeLock(c, "/locks/node", holdfast.WithOwner("ada")),
 		holdfast.NewMutex(c, "/locks/kazoo", holdfast.WithOwner("ada"), holdfast.WithLayout(holdfast.LayoutKazoo)),
 	} {

@@ -289,7 +289,7 @@ func TestWatchGoesOnWhenTheServerThrottles(t *testing.T) {
 		})
 		r := watch(t, srv.Client(), holdfast.LayoutCurator, false)
 		c := srv.Client()
-		h := must[*holdfast.Hold](t)(holdfast.NewSemaphore(c, "/locks/pool", 1, as("ann")).Acquire(t.Context()))
+		h := must[*holdfast.Hold](t)(holdfast.NewSemaphore(c, "/locks/pool", 1, as("ann")).Acquire(t.Context(), 1))
 		time.Sleep(5 * time.Second)
 		h.Unlock()
 		time.Sleep(5 * time.Second)
@@ -425,7 +425,7 @@ func TestANewSemaphoreIsKeptOverALostConnection(t *testing.T) {
 		mine := must[*zk.Client](t)(zk.Dial(ctx, cfg))
 		defer mine.Close()
 		r := watch(t, mine, holdfast.LayoutCurator, false)
-		h := must[*holdfast.Hold](t)(holdfast.NewSemaphore(c, "/locks/pool", 1, as("ann")).Acquire(ctx))
+		h := must[*holdfast.Hold](t)(holdfast.NewSemaphore(c, "/locks/pool", 1, as("ann")).Acquire(ctx, 1))
 		time.Sleep(5 * time.Second)
 		network.cut()
 		synctest.Wait()
@@ -563,9 +563,9 @@ func TestPermitsDuringTheRead(t *testing.T) {
 						sem := func(owner string) *holdfast.Semaphore {
 							return holdfast.NewSemaphore(srv.Client(), "/locks/pool", 1, as(owner))
 						}
-						a := must[*holdfast.Hold](t)(sem("ann").Acquire(ctx))
-						b := later(func() (*holdfast.Hold, error) { return sem("bob").Acquire(ctx) })
-						cem := later(func() (*holdfast.Hold, error) { return sem("cem").Acquire(ctx) })
+						a := must[*holdfast.Hold](t)(sem("ann").Acquire(ctx, 1))
+						b := later(func() (*holdfast.Hold, error) { return sem("bob").Acquire(ctx, 1) })
+						cem := later(func() (*holdfast.Hold, error) { return sem("cem").Acquire(ctx, 1) })
 						_ = cem
 						network := &cable{}
 						cfg := srv.Config()
@@ -628,8 +628,8 @@ func TestAHolderIsNoWaiter(t *testing.T) {
 		sem := func(owner string) *holdfast.Semaphore {
 			return holdfast.NewSemaphore(srv.Client(), "/locks/pool", 1, as(owner))
 		}
-		ann := must[*holdfast.Hold](t)(sem("ann").Acquire(ctx))
-		bob := later(func() (*holdfast.Hold, error) { return sem("bob").Acquire(ctx) })
+		ann := must[*holdfast.Hold](t)(sem("ann").Acquire(ctx, 1))
+		bob := later(func() (*holdfast.Hold, error) { return sem("bob").Acquire(ctx, 1) })
 		time.Sleep(time.Second)
 		r := watch(t, srv.Client(), holdfast.LayoutCurator, true)
 		synctest.Wait()

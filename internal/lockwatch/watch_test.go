@@ -237,14 +237,14 @@ func TestWatchKnowsSemaphores(t *testing.T) {
 				sem := func(owner string) *holdfast.Semaphore {
 					return holdfast.NewSemaphore(c, "/locks/pool", 2, as(owner), holdfast.WithLayout(layout))
 				}
-				a := hold(sem("ann").Acquire(ctx))
+				a := hold(sem("ann").Acquire(ctx, 1))
 				time.Sleep(time.Second) // the watch waits a moment for the directory of the permits
-				b := hold(sem("bob").Acquire(ctx))
+				b := hold(sem("bob").Acquire(ctx, 1))
 				r.expect(t, "queued pool ann 1", "acquired pool ann 0", "queued pool bob 1", "acquired pool bob 0")
 				short, cancel := context.WithTimeout(ctx, time.Second)
 				defer cancel()
-				gone := later(func() (*holdfast.Hold, error) { return sem("cem").Acquire(short) })
-				next := later(func() (*holdfast.Hold, error) { return sem("dee").AcquireN(ctx, 2) })
+				gone := later(func() (*holdfast.Hold, error) { return sem("cem").Acquire(short, 1) })
+				next := later(func() (*holdfast.Hold, error) { return sem("dee").Acquire(ctx, 2) })
 				r.expect(t, "queued pool cem 1", "queued pool dee 2")
 				<-gone
 				r.expect(t, "left pool cem 1")
@@ -404,7 +404,7 @@ func watchRandomly(t *testing.T, seed uint64, cuts bool) {
 					}
 				case 3:
 					name = "pool"
-					l = holdfast.NewSemaphore(c, "/locks/pool", 3, owner).LockerN(1 + rng.IntN(2))
+					l = holdfast.NewSemaphore(c, "/locks/pool", 3, owner).Locker(1 + rng.IntN(2))
 				case 4:
 					name = "slots"
 					l = holdfast.NewSlots(c, "/locks/slots", 2, owner).Locker()

@@ -132,7 +132,7 @@ func (p *Place) Ensure(ctx context.Context, path string) error {
 		case err == nil, errors.Is(err, zk.ErrNodeExists):
 			return nil
 		case mode == zk.Container && (errors.Is(err, zk.ErrUnimplemented) || errors.Is(err, zk.ErrBadArguments)):
-			containers.refuse(p.Queue.Client)
+			noContainers.Of(p.Queue.Client).Store(true)
 		case errors.Is(err, zk.ErrNoNode) && strings.LastIndexByte(path, '/') > 0:
 			if err := p.Ensure(ctx, path[:strings.LastIndexByte(path, '/')]); err != nil {
 				return err

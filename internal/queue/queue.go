@@ -3,10 +3,8 @@ package queue
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
-	"sync"
-	"weak"
+	"sync/atomic"
 
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
@@ -34,7 +32,7 @@ type Queue struct {
 
 // parentMode is the mode of the nodes above the queue, for the one that has to make them.
 func (q *Queue) parentMode() zk.Mode {
-	if q.Grammar.Container && !containers.refused(q.Client) {
+	if q.Grammar.Container && !noContainers.Of(q.Client).Load() {
 		return zk.Container
 	}
 	return zk.Persistent
@@ -60,35 +58,9 @@ func (q *Queue) Surround(path string, outer *Queue) {
 	}
 }
 
-// containers knows the clients whose servers have no containers. Other implementations of the protocol have none, and each
+// noContainers says that a client's servers have no containers. Other implementations of the protocol have none, and each
 // request for one may cost a connection.
-var containers = refusals{by: make(map[weak.Pointer[zk.Client]]bool)}
-
-type refusals struct {
-	mu sync.Mutex // guards by
-	by map[weak.Pointer[zk.Client]]bool
-}
-
-func (r *refusals) refused(c *zk.Client) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.by) > 0 && r.by[weak.Make(c)]
-}
-
-func (r *refusals) refuse(c *zk.Client) {
-	key := weak.Make(c)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.by[key] {
-		return
-	}
-	r.by[key] = true
-	runtime.AddCleanup(c, func(struct{}) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.by, key)
-	}, struct{}{})
-}
+var noContainers zk.Shared[atomic.Bool]
 
 // ValidatePath says what is wrong with the path of a lock.
 func ValidatePath(path string) error {

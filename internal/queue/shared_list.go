@@ -37,14 +37,11 @@ type group struct {
 }
 
 // groups count the places of each session that wait in each queue.
-var groups = struct {
-	sync.Mutex // guards m; not held together with group.mu
-	m          map[groupKey]counted
-}{m: make(map[groupKey]counted)}
+var groups zk.Shared[grouping]
 
-type groupKey struct {
-	session *zk.Session
-	dir     string
+type grouping struct {
+	sync.Mutex                    // guards m; not held together with group.mu
+	m          map[string]counted // by directory
 }
 
 type counted struct {
@@ -69,12 +66,15 @@ type sharing struct {
 
 // enroll counts p among the places that wait.
 func (p *Place) enroll() {
-	key := groupKey{p.Session, p.Dir}
-	groups.Lock()
-	defer groups.Unlock()
-	c := groups.m[key]
+	all := groups.In(p.Session)
+	all.Lock()
+	defer all.Unlock()
+	if all.m == nil {
+		all.m = make(map[string]counted)
+	}
+	c := all.m[p.Dir]
 	c.places++
-	groups.m[key] = c
+	all.m[p.Dir] = c
 	p.counts = true
 }
 
@@ -83,16 +83,16 @@ func (p *Place) shares() bool {
 	if !p.counts || p.Queue.Grammar.Bare() { // see withoutDirectories
 		return false
 	}
-	key := groupKey{p.Session, p.Dir}
-	groups.Lock()
-	defer groups.Unlock()
-	c := groups.m[key]
+	all := groups.In(p.Session)
+	all.Lock()
+	defer all.Unlock()
+	c := all.m[p.Dir]
 	if c.places <= ShareFrom {
 		return false
 	}
 	if c.group == nil {
 		c.group = &group{grammar: p.Queue.Grammar, outer: p.Queue.outer != nil}
-		groups.m[key] = c
+		all.m[p.Dir] = c
 	}
 	if c.group.grammar.Queue != p.Queue.Grammar.Queue || c.group.outer != (p.Queue.outer != nil) {
 		return false // it sees another queue among the same names, or has to look elsewhere
@@ -107,15 +107,15 @@ func (p *Place) unshare() {
 		return
 	}
 	p.counts = false
-	key := groupKey{p.Session, p.Dir}
-	groups.Lock()
-	c := groups.m[key]
+	all := groups.In(p.Session)
+	all.Lock()
+	c := all.m[p.Dir]
 	if c.places--; c.places == 0 {
-		delete(groups.m, key)
+		delete(all.m, p.Dir)
 	} else {
-		groups.m[key] = c
+		all.m[p.Dir] = c
 	}
-	groups.Unlock()
+	all.Unlock()
 
 	if g := p.group; g != nil {
 		p.group = nil

@@ -150,11 +150,11 @@ func TestKinds(t *testing.T) {
 		must(t, err)
 		return h
 	}
-	hold(holdfast.NewSemaphore(a, "/pool", 2).LockerN(2))
-	waitBehind(t, b, holdfast.NewSemaphore(b, "/pool", 2).Locker())
+	hold(holdfast.NewSemaphore(a, "/pool", 2).Locker(2))
+	waitBehind(t, b, holdfast.NewSemaphore(b, "/pool", 2).Locker(1))
 	kazoo := holdfast.WithLayout(holdfast.LayoutKazoo)
-	hold(holdfast.NewSemaphore(a, "/kpool", 1, kazoo).Locker())
-	waitBehind(t, b, holdfast.NewSemaphore(b, "/kpool", 1, kazoo).Locker())
+	hold(holdfast.NewSemaphore(a, "/kpool", 1, kazoo).Locker(1))
+	waitBehind(t, b, holdfast.NewSemaphore(b, "/kpool", 1, kazoo).Locker(1))
 	hold(holdfast.NewSlots(a, "/ids", 1).Locker())
 	waitBehind(t, b, holdfast.NewSlots(b, "/ids", 1).Locker())
 	hold(holdfast.NewNodeLock(a, "/node"))

@@ -101,7 +101,7 @@ func (j *Job) Run(ctx context.Context, f func(context.Context) error) {
 	defer cancel(nil)
 	limit := time.AfterFunc(wait, func() { cancel(fmt.Errorf("gave up after %v", wait)) })
 	defer limit.Stop()
-	r, err := j.once.Do(ctx, at, func(ctx context.Context) ([]byte, error) {
+	r, err := j.once.Key(at).Do(ctx, func(ctx context.Context) ([]byte, error) {
 		if !limit.Stop() {
 			return nil, context.Cause(ctx)
 		}
