@@ -101,12 +101,8 @@ func TestPreferredSlotIsGivenIfItIsFree(t *testing.T) {
 				for _, n := range tt.taken {
 					acquire(t, other, n, n)
 				}
-				var wishes []int
-				for _, n := range tt.wishes {
-					wishes = append(wishes, n)
-				}
-				unlock(t, acquire(t, s, tt.want, wishes...))
-				h := lock(t, s.Locker(wishes...))
+				unlock(t, acquire(t, s, tt.want, tt.wishes...))
+				h := lock(t, s.Locker(tt.wishes...))
 				wantSlot(t, h, tt.want)
 			})
 		})
