@@ -24,7 +24,8 @@ type gate struct {
 	lose  direction
 	lost  bool          // lose has happened
 	held  chan struct{} // if not nil, incoming messages are held back until it is closed
-	wrote chan struct{} // has a token if something was written since
+	wrote chan struct{} // has a token if the client has written long bytes since
+	left  int           // of these
 }
 
 // A direction is the direction in which a gate loses the next message.
@@ -98,13 +99,13 @@ func (g *gate) loses(d direction) bool {
 	return true
 }
 
-// hold keeps incoming messages back until release is called. The channel has a token once
-// something longer than a ping has been written since: the client sends pings by itself.
-func (g *gate) hold() (wrote <-chan struct{}, release func()) {
+// hold keeps incoming messages back until release is called. The channel has a token once the client has written so many bytes
+// since: it sends pings, and other short requests, by itself.
+func (g *gate) hold(bytes int) (wrote <-chan struct{}, release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	held := make(chan struct{})
-	g.held, g.wrote = held, make(chan struct{}, 1)
+	g.held, g.wrote, g.left = held, make(chan struct{}, 1), bytes
 	return g.wrote, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -142,7 +143,7 @@ func (c *gatedConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
-	if c.g.held != nil && len(p) > 64 { // a ping has 12 bytes, and some 30 more with TLS
+	if c.g.left -= n; c.g.held != nil && c.g.left <= 0 {
 		select {
 		case c.g.wrote <- struct{}{}:
 		default:

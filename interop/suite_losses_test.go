@@ -151,11 +151,12 @@ func cancelledReturnsAtOnce(x *exam) {
 		x.Errorf("%v: MayHaveHappened is true for a request that was not sent", err)
 	}
 
-	wrote, release := x.gate.hold()
+	long := make([]byte, 20<<10)
+	wrote, release := x.gate.hold(len(long))
 	given, giveUp := context.WithCancelCause(x.ctx)
 	lost := make(chan error, 2)
 	go func() {
-		_, _, err := x.c.Create(given, x.at("/c"), nil, zk.Persistent, x.mine...)
+		_, _, err := x.c.Create(given, x.at("/c"), long, zk.Persistent, x.mine...)
 		lost <- err
 	}()
 	<-wrote
