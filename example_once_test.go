@@ -40,7 +40,7 @@ func ExampleOnce() {
 
 // Hosts with different clocks fire a job every five minutes. It runs once if the clocks differ by less than
 // half of that.
-func ExampleOnce_Every() {
+func ExampleJob() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	ctx := context.Background()
@@ -50,9 +50,9 @@ func ExampleOnce_Every() {
 	}
 	defer c.Close()
 
-	cleanup := holdfast.NewOnce(c, "/holdfast/once/cleanup")
+	cleanup := holdfast.NewOnce(c, "/holdfast/once/cleanup").Every(150 * time.Second)
 	for range 3 {
-		r, err := cleanup.Every(150*time.Second).Do(ctx, func(context.Context) ([]byte, error) {
+		r, err := cleanup.Do(ctx, func(context.Context) ([]byte, error) {
 			fmt.Println("cleaning up")
 			return nil, nil
 		})

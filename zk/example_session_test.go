@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync/atomic"
 	"time"
 
 	"holdfast/zk"
@@ -213,4 +214,16 @@ func ExampleACL() {
 func ExampleDigestACL() {
 	fmt.Println(zk.DigestACL(zk.PermRead|zk.PermWrite, "super", "test"))
 	// Output: {3 digest super:D/InIHSb7yEEbrWz8b9l71RjZJU=}
+}
+
+// A package that builds on the client counts its requests, for each client alone.
+func ExampleShared() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	var requests zk.Shared[atomic.Int64] // a variable of the package
+	a, b := srv.Client(), srv.Client()
+	requests.Of(a).Add(2)
+	requests.Of(b).Add(1)
+	fmt.Println(requests.Of(a).Load(), requests.Of(b).Load())
+	// Output: 2 1
 }
