@@ -192,11 +192,11 @@ func TestTreesAndShardsThatComeTogetherWithOtherKinds(t *testing.T) {
 		if second.shards || strings.HasPrefix(second.name, "once") { // they do not end at once; as the first they are tried
 			continue
 		}
-		for at, reached := 1, true; reached; at++ {
+		for at, reached := 1, true; reached && at < 60; at++ {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				one, other := client(t, srv), client(t, srv)
-				var on, inside atomic.Bool
-				var requests atomic.Int32
+				var mu sync.Mutex // guards the next three
+				on, inside, requests := false, false, 0
 				entered := make(chan struct{})
 				var got func() error
 				var err error
@@ -205,18 +205,30 @@ func TestTreesAndShardsThatComeTogetherWithOtherKinds(t *testing.T) {
 					zkproto.OpSetData, zkproto.OpGetChildren2, zkproto.OpMulti,
 				} {
 					srv.Intercept(op, func(path string) zktest.Action {
-						if !strings.HasPrefix(path, "/zookeeper") && on.Load() && !inside.Load() && int(requests.Add(1)) == at {
-							inside.Store(true)
+						mu.Lock()
+						now := false
+						if !strings.HasPrefix(path, "/zookeeper") && on && !inside {
+							requests++
+							inside = requests == at
+							now = inside
+						}
+						mu.Unlock()
+						if now {
 							got, err = second.enter(t.Context(), other)
 							close(entered)
 						}
 						return zktest.Pass
 					})
 				}
-				on.Store(true)
+				set := func(to bool) (began bool) {
+					mu.Lock()
+					defer mu.Unlock()
+					on = to
+					return inside
+				}
+				set(true)
 				leave, firstErr := first.enter(t.Context(), one)
-				on.Store(false)
-				if reached = inside.Load() && at < 60; reached {
+				if reached = set(false); reached {
 					<-entered
 					together++
 					if firstErr == nil && err == nil {

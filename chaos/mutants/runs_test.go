@@ -25,7 +25,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 614, bug: "a period counts from the moment when the lock is acquired", where: "–",
-			edits: []edit{{"once_turn.go", "Began: h.first().Ctime()", "Began: h.first().At(time.Now())"}},
+			edits: []edit{{"once_turn.go", "\t\"errors\"\n", "\t\"errors\"\n\t\"time\"\n"}, {"once_turn.go", "Began: h.first().Ctime()", "Began: h.first().At(time.Now())"}},
 			tests: []string{"TestTurnWithinCountsFromTheQueue"},
 		},
 		{
@@ -45,7 +45,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 618, bug: "a turn does not look whether the key is done", where: "–",
-			edits: []edit{{"once_turn.go", "last := j.counts(seen, h.first()); last != nil {", "last := j.counts(seen, h.first()); last != nil && d > 0 {"}},
+			edits: []edit{{"once_turn.go", "last := j.counts(seen, h.first()); last != nil {", "last := j.counts(seen, h.first()); last != nil && job.every {"}},
 			tests: []string{"TestTurnIsTakenOnce"},
 		},
 		{

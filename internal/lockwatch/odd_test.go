@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -274,15 +275,15 @@ func TestWatchGoesOnWhenTheServerThrottles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		refused := 0
+		var refused atomic.Int32
 		srv.Intercept(zkproto.OpAddWatch, func(string) zktest.Action {
-			if refused++; refused < 4 {
+			if refused.Add(1) < 4 {
 				return zktest.Throttle
 			}
 			return zktest.Pass
 		})
 		srv.Intercept(zkproto.OpExists, func(string) zktest.Action {
-			if refused++; refused%5 == 0 {
+			if refused.Add(1)%5 == 0 {
 				return zktest.Throttle
 			}
 			return zktest.Pass
