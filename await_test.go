@@ -414,7 +414,7 @@ func (c slowConn) Read(b []byte) (int, error) {
 // After a reconnect, the events of the meantime arrive slowly and in no order. The waiter
 // may hear of the removal of the node ahead long before it hears that its own went first.
 func TestCatchUpThatComesInPiecesIsNoRelease(t *testing.T) {
-	for range 20 { // the order is random
+	for range 60 { // the order is random
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
 			admin := client(t, srv)
 			cfg := srv.Config()

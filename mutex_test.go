@@ -309,7 +309,7 @@ func TestWaiterSurvivesReconnects(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
 		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
-		for range 20 {
+		for range 10 {
 			srv.CloseClientConnections()
 			time.Sleep(time.Second)
 		}
@@ -320,6 +320,10 @@ func TestWaiterSurvivesReconnects(t *testing.T) {
 			t.Fatalf("lost: %v", context.Cause(h.Context()))
 		}
 		unlock(t, h)
+		time.Sleep(10 * time.Second) // the waiter looks again after 30 s
+		if w.waiting() {
+			t.Error("no event has woken the waiter")
+		}
 		unlock(t, w.got(t))
 	})
 }

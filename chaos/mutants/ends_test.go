@@ -41,7 +41,7 @@ func ofEnds() []mutant {
 		},
 		{
 			number: 607, bug: "--on-suspect stop suspends the command alone", where: "–",
-			edits: []edit{{"internal/supervise/job_linux.go", "\tfrozen, refused := j.family.freeze()\n", "\tvar refused []process\n\tfrozen := map[int]uint64{j.pid: 0}\n\t_ = unix.Kill(j.pid, unix.SIGSTOP)\n"}},
+			edits: []edit{{"internal/supervise/job_linux.go", "\tfrozen, refused := j.family.freeze()\n", "\tvar refused []process\n\tcommand, _ := readProcess(j.pid)\n\tfrozen := []process{command}\n\t_ = unix.Kill(j.pid, unix.SIGSTOP)\n"}},
 			pkg:   pkg, tests: []string{"TestSuspectJobIsSuspended"}, args: atOnce,
 		},
 		{
