@@ -238,8 +238,12 @@ func drivePipelines(d *driver) (func(n int) error, error) {
 		if len(results) != each+1 {
 			return fmt.Errorf("%d results", len(results))
 		}
+		done := 0 // that were answered
 		for i, r := range results[:each] {
 			answer, first := r.Err, true
+			if answer == nil {
+				done++
+			}
 			err := d.write(func() error {
 				if first {
 					first = false
@@ -252,8 +256,9 @@ func drivePipelines(d *driver) (func(n int) error, error) {
 				return err
 			}
 		}
-		if err := results[each].Err; err == nil && len(results[each].Children) != each {
-			return fmt.Errorf("children %q", results[each].Children)
+		// The connection can be lost in the middle, and the list sent on the next one.
+		if err := results[each].Err; err == nil && (len(results[each].Children) < done || len(results[each].Children) > each) {
+			return fmt.Errorf("children %q, and %d creates were answered", results[each].Children, done)
 		} else if err != nil && !zk.SafeToRetry(err) {
 			return err
 		}

@@ -192,7 +192,7 @@ func wantResults(r *zkproto.Reader, got, want int) {
 
 // Pipeline sends ops together, without waiting for answers in between. The server executes them
 // in order, each for itself. Each operation has its own Result; the error is the first one in
-// the Results. It is ErrTooLarge if long answers of this client that have not been taken yet exceed 128 MiB
+// the Results. If the connection is lost in the middle, the rest may be executed on the next one. It is ErrTooLarge if long answers of this client that have not been taken yet exceed 128 MiB
 // together.
 func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 	reqs := make([]*request, len(ops))
