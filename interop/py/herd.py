@@ -19,11 +19,11 @@ def take(client, path):
     try:
         lock = client.Lock(path, "kazoo")
         lock.acquire()
-        print("held", flush=True)
+        print("held\n", end="", flush=True)  # one write, so that lines of two threads stay apart
         turns.get()
         lock.release()
     except Exception as e:
-        print(repr(e), flush=True)
+        print(repr(e) + "\n", end="", flush=True)
 
 
 def main():

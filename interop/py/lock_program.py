@@ -12,6 +12,12 @@ import threading
 
 from kazoo.client import KazooClient
 
+
+def say(text):
+    """Prints a line by one write: those of two threads must not run into each other."""
+    print(text + "\n", end="", flush=True)
+
+
 RECIPES = {
     "lock": lambda c, path: c.Lock(path),
     "lock-and-others": lambda c, path: c.Lock(path, extra_lock_patterns=["-lock-"]),
@@ -33,13 +39,13 @@ def serve(todo):
                 locks[recipe, path] = RECIPES[recipe](client, path)
             lock = locks[recipe, path]
             result = lock.acquire() if verb == "acquire" else lock.release()
-            print("%s: %s" % (line, "done" if result else result), flush=True)
+            say("%s: %s" % (line, "done" if result else result))
         except Exception as e:
-            print("%s: %r" % (line, e), flush=True)
+            say("%s: %r" % (line, e))
 
 
 def main():
-    print("ready", flush=True)
+    say("ready")
     everybody = {}
     for line in sys.stdin:
         who = line.split()[0]
