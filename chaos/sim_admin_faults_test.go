@@ -129,7 +129,8 @@ func (n *nemesis) strangers(ctx context.Context, spec lockSpec) {
 	found, err := holdfast.Foreign(ctx, n.admin, spec.path, spec.layout)
 	for _, f := range found {
 		name, below := strings.CutPrefix(f.Path, spec.path+"/")
-		if !below || f.Kind == "" || spec.layout.Contends(name) {
+		own := !strings.Contains(name, "/") && spec.layout.Contends(name)
+		if !below || f.Kind == "" || own {
 			n.found("foreign", spec.path, "%+v, error %v", f, err)
 		}
 	}

@@ -70,6 +70,9 @@ func (w *world) chooseLocks() []lockSpec {
 	if w.seed%16 == 9 {
 		return []lockSpec{disputed(w, locksRoot+"/a")}
 	}
+	if w.seed%16 == 13 {
+		return []lockSpec{rooted(w, locksRoot+"/a")}
+	}
 	if w.rng.IntN(64) == 0 { // it takes as long as many others
 		return []lockSpec{crowds(w, locksRoot+"/a")}
 	}

@@ -1,6 +1,8 @@
 package chaos_test
 
 import (
+	"context"
+
 	"holdfast"
 	"holdfast/chaos"
 	"holdfast/zk"
@@ -23,6 +25,42 @@ func trees(w *world, path string) lockSpec {
 			ls = append(ls, locker{parts: chaos.TreeLocks(path, p), tree: true, lock: of.Lock, try: of.TryLock})
 		}
 		return ls
+	}
+	return spec
+}
+
+// rooted returns a tree and another lock at its path or below it, as if by mistake. They refuse each other instead of
+// waiting, as strangers do. The paths of the tree exclude each other too, so to the oracles all are one lock.
+func rooted(w *world, path string) lockSpec {
+	root := path + "/%2F"
+	spec := lockSpec{ // the tokens in the history are those of the root, so an admin deletes no other nodes of the tree
+		ids: []lockID{{path, path}}, dirs: []string{path, root}, path: path, layout: holdfast.LayoutCurator, clashes: true,
+	}
+	writer := chaos.Op{Lock: path, Type: chaos.ReadWrite}
+	reader := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: true}
+	spec.of = func(c *zk.Client) []locker {
+		t := holdfast.NewTree(c, path, w.options()...)
+		var ls []locker
+		for _, p := range []string{"", "a", "a/b"} {
+			of := t.Path(p)
+			ls = append(ls, locker{parts: []chaos.Op{writer}, lock: of.Lock, try: of.TryLock})
+		}
+		below := path + "/other/lock"
+		rw := holdfast.NewRWMutex(c, path, w.options(holdfast.WithLocalHandoff(2))...)
+		others := []holdfast.Locker{
+			rw, holdfast.NewMutex(c, below, w.options(holdfast.WithKeep(w.idle()))...), holdfast.NewNodeLock(c, below, w.options()...), rw.RLocker(),
+			holdfast.NewSemaphore(c, path, 16, w.options()...).Locker(1), holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutKazoo)),
+		}
+		n := w.seed / 16 % uint64(len(others)+1)
+		if n == uint64(len(others)) {
+			e := holdfast.NewElection(c, path, w.options()...)
+			return append(ls, locker{parts: []chaos.Op{writer}, lock: func(ctx context.Context) (*holdfast.Hold, error) { return e.Campaign(ctx, nil) }})
+		}
+		other := locker{parts: []chaos.Op{writer}, lock: others[n].Lock, try: others[n].TryLock}
+		if n == 3 || n == 4 {
+			other.parts, other.try = []chaos.Op{reader}, nil // no try, as in strangers
+		}
+		return append(ls, other, other)
 	}
 	return spec
 }
