@@ -32,7 +32,8 @@ func (c *claim) excludes(o *claim) bool {
 // handedBy reports whether c may have got its node, and so its token, from o, an earlier holder
 // in the same client.
 func (c *claim) handedBy(o *claim) bool {
-	return c.reuses() && o.reuses() && c.Token == o.Token && c.Node == o.Node && c.Session == o.Session
+	known := c.Node != "" && o.Node != "" // of a MultiLock, only the first part's
+	return c.reuses() && o.reuses() && c.Token == o.Token && (c.Node == o.Node || !known) && c.Session == o.Session
 }
 
 // A lock is the history of one lock.

@@ -85,6 +85,7 @@ const (
 // lasting are the workers of such a world.
 type lasting struct {
 	*world
+	kind string
 
 	mu      sync.Mutex // guards figures
 	figures map[string]int
@@ -92,7 +93,7 @@ type lasting struct {
 
 func (w *world) startLasting(ctx context.Context, workers *sync.WaitGroup, kind string) (check func()) {
 	w.create(context.Background(), lastingRoot)
-	g := &lasting{world: w, figures: make(map[string]int)}
+	g := &lasting{world: w, kind: kind, figures: make(map[string]int)}
 	work := map[string]func(context.Context, *client, *rand.Rand){reservations: g.reserve, detachedOnes: g.detached, turnsOfAll: g.turn}[kind]
 	for i, c := range w.clients {
 		for j := range 2 {
@@ -147,13 +148,29 @@ func (g *lasting) work(ctx context.Context, c *client, rng *rand.Rand, once func
 
 var errEnough = errors.New("the caller has given up")
 
+// mutex returns the lock for a client.
+func (g *lasting) mutex(c *client) *holdfast.Mutex {
+	handoffs, idle := g.local()
+	return holdfast.NewMutex(c.zk.Load(), lastingPath, g.options(holdfast.WithLocalHandoff(handoffs), holdfast.WithKeep(idle))...)
+}
+
+// local is how often clients hand the lock on, and how long they keep it. Reservations and turns refuse such a lock.
+func (g *lasting) local() (handoffs int, idle time.Duration) {
+	if g.kind != detachedOnes {
+		return 0, 0
+	}
+	return int(g.seed / 2 % 3), g.idle()
+}
+
 // acquire locks l.
 func (g *lasting) acquire(ctx context.Context, c *client, l holdfast.Locker, try bool) *chaos.Claim {
 	lock := l.Lock
 	if try {
 		lock = l.TryLock
 	}
-	a := chaos.Attempt{Client: c.number, Locks: []chaos.Op{{Lock: lastingPath, Type: chaos.Mutex}}, Session: c.session.Load}
+	handoffs, idle := g.local()
+	op := chaos.Op{Lock: lastingPath, Type: chaos.Mutex, Handoff: handoffs, Keep: idle}
+	a := chaos.Attempt{Client: c.number, Locks: []chaos.Op{op}, Session: c.session.Load}
 	claim, err := g.log.Acquire(ctx, a, lock)
 	switch {
 	case err == nil:
@@ -193,7 +210,7 @@ func (g *lasting) unlock(claim *chaos.Claim) {
 
 // reserve takes the lock, and often reserves it.
 func (g *lasting) reserve(ctx context.Context, c *client, rng *rand.Rand) {
-	l := holdfast.Reservable(holdfast.NewMutex(c.zk.Load(), lastingPath))
+	l := holdfast.Reservable(g.mutex(c))
 	claim := g.acquire(ctx, c, l, rng.IntN(3) == 0)
 	if claim == nil {
 		return
@@ -226,7 +243,7 @@ var idInError = regexp.MustCompile(`with the id ([0-9a-f]+)`)
 // detached takes the lock detached, or as a mutex.
 func (g *lasting) detached(ctx context.Context, c *client, rng *rand.Rand) {
 	if rng.IntN(2) == 0 {
-		if claim := g.acquire(ctx, c, holdfast.NewMutex(c.zk.Load(), lastingPath), rng.IntN(3) == 0); claim != nil {
+		if claim := g.acquire(ctx, c, g.mutex(c), rng.IntN(3) == 0); claim != nil {
 			(&worker{}).sleep(claim.Context(), time.Duration(rng.ExpFloat64()*float64(50*time.Millisecond)))
 			g.unlock(claim)
 		}
@@ -330,7 +347,7 @@ func (g *lasting) release(c *client, o chaos.Op, id string, over time.Time) {
 
 // turn takes the lock, and a turn.
 func (g *lasting) turn(ctx context.Context, c *client, rng *rand.Rand) {
-	claim := g.acquire(ctx, c, holdfast.NewMutex(c.zk.Load(), lastingPath), false)
+	claim := g.acquire(ctx, c, g.mutex(c), false)
 	if claim == nil {
 		return
 	}
@@ -398,6 +415,9 @@ func (g *lasting) check() {
 	}
 	var held []int64
 	for _, e := range entries {
+		if e.Kept { // by a client that is there
+			continue
+		}
 		if e.Detached {
 			held = append(held, e.Token)
 		}

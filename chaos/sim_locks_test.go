@@ -230,8 +230,11 @@ func multis(w *world, path string) lockSpec {
 	case 0:
 		spec.counted = countersRoot + path[len(locksRoot):]
 		spec.of = func(c *zk.Client) []locker {
-			a, b := holdfast.NewMutex(c, one, w.options()...), holdfast.NewMutex(c, two, w.options()...)
-			return together(spec.counted, a, chaos.Op{Lock: one, Type: chaos.Mutex}, b, chaos.Op{Lock: two, Type: chaos.Mutex})
+			handoffs := int(w.seed % 3)
+			opts := w.options(holdfast.WithLocalHandoff(handoffs), holdfast.WithKeep(w.idle()))
+			a, b := holdfast.NewMutex(c, one, opts...), holdfast.NewMutex(c, two, opts...)
+			return together(spec.counted, a, chaos.Op{Lock: one, Type: chaos.Mutex, Handoff: handoffs, Keep: w.idle()},
+				b, chaos.Op{Lock: two, Type: chaos.Mutex, Handoff: handoffs, Keep: w.idle()})
 		}
 	case 1:
 		spec.dirs = []string{one, two + "/locks", two + "/leases"}

@@ -34,7 +34,7 @@ func trees(w *world, path string) lockSpec {
 func rooted(w *world, path string) lockSpec {
 	root := path + "/%2F"
 	spec := lockSpec{ // the tokens in the history are those of the root, so an admin deletes no other nodes of the tree
-		ids: []lockID{{path, path}}, dirs: []string{path, root}, path: path, layout: holdfast.LayoutCurator, clashes: true,
+		ids: []lockID{{path, path}}, dirs: []string{root, path + "/other", path + "/locks", path + "/leases"}, path: path, layout: holdfast.LayoutCurator, clashes: true,
 	}
 	writer := chaos.Op{Lock: path, Type: chaos.ReadWrite}
 	reader := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: true}
