@@ -68,6 +68,7 @@ type sharding struct {
 	path   string
 	n      int
 	settle time.Duration
+	told   *audit // never complete: workers still have shards when it is checked
 
 	mu      sync.Mutex // guards the fields below
 	inside  map[int]*stint
@@ -92,7 +93,7 @@ func (w *world) inviteShards(ctx context.Context, guests *sync.WaitGroup) (check
 	rng := rand.New(rand.NewPCG(w.seed, 4000)) // not the world's: other worlds do not draw for this
 	s := &sharding{
 		world: w, path: "/shards", n: 1 + rng.IntN(16), settle: time.Duration(rng.IntN(3)) * 400 * time.Millisecond,
-		inside: make(map[int]*stint), tokens: make(map[int]int64), free: make(map[int]time.Time), present: make(map[int]bool),
+		told: newAudit(w), inside: make(map[int]*stint), tokens: make(map[int]int64), free: make(map[int]time.Time), present: make(map[int]bool),
 	}
 	w.sharding = s
 	for i, c := range w.clients {
@@ -117,7 +118,7 @@ func (s *sharding) work(ctx context.Context, c *client, rng *rand.Rand) {
 			}
 		})
 		handover := time.Duration(rng.IntN(2)) * 2 * s.settle
-		shards := holdfast.NewShards(c.zk.Load(), s.path, s.n, holdfast.WithSettle(s.settle), holdfast.WithHandover(handover))
+		shards := holdfast.NewShards(c.zk.Load(), s.path, s.n, holdfast.WithSettle(s.settle), holdfast.WithHandover(handover), holdfast.WithObserver(s.told.observer()))
 		s.joins(c.number)
 		var mu sync.Mutex // rng is for one goroutine
 		err := shards.Run(running, func(held context.Context, shard holdfast.Shard) error {
