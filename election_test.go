@@ -211,28 +211,6 @@ func TestElectionSurvivesTheEndOfSessions(t *testing.T) {
 	})
 }
 
-// Two leaders of different sessions never overlap: the old leader's term ends, by its own
-// clock, before the new one's begins (CURATOR-460, CURATOR-696).
-func TestLeaderIsToldBeforeTheNextLeads(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		a := lock(t, candidate{election(t, srv), "a"})
-		other := client(t, srv)
-		w := wait(t.Context(), candidate{holdfast.NewElection(other, lockPath), "b"})
-		resume := srv.Stall()
-		<-a.Context().Done()
-		if !w.waiting() {
-			t.Error("two leaders")
-		}
-		resume()
-		unlock(t, w.got(t))
-	})
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		mustBeToldBeforeTheNext(t, srv, func(c *zk.Client) holdfast.Locker {
-			return candidate{holdfast.NewElection(c, lockPath), "a"}
-		})
-	})
-}
-
 // A Proclaim of a lost term changes nothing, even if its Hold has not been told.
 func TestProclaimOfALostTermChangesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -361,16 +339,6 @@ func TestObserverCanBreakOff(t *testing.T) {
 		unlock(t, a)
 		_, err := holdfast.NewElection(client(t, srv), "/a//b").Leader(t.Context())
 		wantErr(t, err, zk.ErrInvalidPath)
-	})
-}
-
-func TestCampaignUnderOnesOwnTermIsADeadlock(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		e := election(t, srv)
-		a := lock(t, candidate{e, "a"})
-		_, err := e.Campaign(a.Context(), nil)
-		wantErr(t, err, holdfast.ErrDeadlock)
-		unlock(t, a)
 	})
 }
 

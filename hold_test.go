@@ -689,32 +689,3 @@ func TestCommitAndUnlockInTwoTransactionsNamesItself(t *testing.T) {
 		}
 	})
 }
-
-// The name of a NodeLock's node comes back: the removal hits the node of the Hold, and no successor's.
-func TestNoEndOfAHoldHitsTheNodeOfASuccessor(t *testing.T) {
-	for name, end := range map[string]func(h *holdfast.Hold) error{
-		"Unlock":          (*holdfast.Hold).Unlock,
-		"Release":         (*holdfast.Hold).Release,
-		"CommitAndUnlock": func(h *holdfast.Hold) error { _, err := h.CommitAndUnlock(context.Background()); return err },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				other := client(t, srv)
-				h := lock(t, holdfast.NewNodeLock(client(t, srv), lockPath))
-				if err := other.Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
-					t.Fatal(err)
-				}
-				next := lock(t, holdfast.NewNodeLock(other, lockPath))
-				if err := end(h); err != nil {
-					wantErr(t, err, holdfast.ErrLost)
-				}
-				time.Sleep(time.Second)
-				synctest.Wait()
-				if next.Err() != nil {
-					t.Errorf("the successor has %v", next.Err())
-				}
-				unlock(t, next)
-			})
-		})
-	}
-}

@@ -38,32 +38,6 @@ func TestWhoGivesUpIsToldThatItDid(t *testing.T) {
 	}
 }
 
-// The session has lapsed here, but the server has not noticed. Our node of that session is
-// at the head, and no longer ours (CURATOR-604, CURATOR-653, CURATOR-696).
-func TestOwnNodeOfADyingSessionIsWaitedFor(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		m := holdfast.NewMutex(c, lockPath)
-		h := lock(t, m)
-		resume := srv.Stall()
-		<-h.Lost()
-		resume()
-		if _, err := m.TryLock(t.Context()); err == nil {
-			t.Fatal("acquired the lock beside the node of its own last session")
-		}
-		next := lock(t, m)
-		if next.SessionID() == h.SessionID() || next.Token() <= h.Token() {
-			t.Errorf("session %x, token %d after session %x, token %d; want another session and a greater token", next.SessionID(), next.Token(), h.SessionID(), h.Token())
-		}
-		wantErr(t, h.Unlock(), holdfast.ErrLost)
-		synctest.Wait()
-		if next.Context().Err() != nil {
-			t.Error("the old Hold removed the new one's node")
-		}
-		unlock(t, next)
-	})
-}
-
 // The server removes an empty container, and the numbers below it start again at 0.
 func TestTokensGrowThoughTheNumbersStartAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -416,40 +390,6 @@ func TestSearchForANodeTakesFewRoundTrips(t *testing.T) {
 	})
 }
 
-// The create in the next session is lost. The search for its node finds the node of the
-// former session, which the server has not ended yet. That node belongs to another attempt
-// and is about to go (CURATOR-604, CURATOR-498).
-func TestNodeOfADyingSessionIsNotFoundInsteadOfOurs(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		m := holdfast.NewMutex(client(t, srv), lockPath)
-		h := lock(t, m)
-		resume := srv.Stall()
-		<-h.Lost()
-		resume()
-		var lost atomic.Bool
-		srv.Intercept(zkproto.OpCreate2, func(string) zktest.Action {
-			if lost.CompareAndSwap(false, true) {
-				return zktest.DropRequest
-			}
-			return zktest.Pass
-		})
-		_, err := m.TryLock(t.Context())
-		wantErr(t, err, holdfast.ErrLocked)
-		next := lock(t, m)
-		if !lost.Load() {
-			t.Error("no create was lost: the test shows nothing")
-		}
-		if next.SessionID() == h.SessionID() || next.Token() <= h.Token() {
-			t.Errorf("session %x, token %d after session %x, token %d; want another session and a greater token", next.SessionID(), next.Token(), h.SessionID(), h.Token())
-		}
-		time.Sleep(time.Minute)
-		if next.Context().Err() != nil {
-			t.Error("the node of the Hold is gone")
-		}
-		unlock(t, next)
-	})
-}
-
 // helix #1118, pravega #3985: a mere reader may read from a server that lags, so List makes
 // it catch up first, by a write. A locker need not: its own create ensures this.
 func TestListLetsTheServerCatchUpBeforeItReads(t *testing.T) {
@@ -510,61 +450,6 @@ func TestLostCreateIsLookedForBehindAWrite(t *testing.T) {
 			mu.Unlock()
 			wantQueued(t, c, 1)
 			unlock(t, h)
-		})
-	}
-}
-
-// A spentContext has ended without waking those that wait for its Done. So a waiter sees it
-// that another event wakes at the same moment.
-type spentContext struct {
-	context.Context
-	spent atomic.Bool
-}
-
-func (c *spentContext) Done() <-chan struct{} { return nil }
-
-func (c *spentContext) Err() error {
-	if c.spent.Load() {
-		return context.Canceled
-	}
-	return nil
-}
-
-// The context ends and the lock becomes free at once. If the waiter acquired it then, nobody
-// would release it (etcd #10111).
-func TestWhoHasGivenUpGetsNoLock(t *testing.T) {
-	kinds := map[string]func(*testing.T, *zktest.Server) holdfast.Locker{
-		"mutex": func(t *testing.T, srv *zktest.Server) holdfast.Locker {
-			return holdfast.NewMutex(client(t, srv), lockPath)
-		},
-		"node lock": func(t *testing.T, srv *zktest.Server) holdfast.Locker {
-			return holdfast.NewNodeLock(client(t, srv), lockPath)
-		},
-		"semaphore": func(t *testing.T, srv *zktest.Server) holdfast.Locker {
-			return holdfast.NewSemaphore(client(t, srv), lockPath, 1).Locker(1)
-		},
-		"mutex that is handed on in memory": func(t *testing.T, srv *zktest.Server) holdfast.Locker {
-			return inMemory(client(t, srv), 3)
-		},
-	}
-	for name, kind := range kinds {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				h := lock(t, kind(t, srv))
-				ctx := &spentContext{Context: t.Context()}
-				w := wait(ctx, kind(t, srv))
-				if !w.waiting() {
-					t.Fatal(w.err)
-				}
-				ctx.spent.Store(true)
-				unlock(t, h)
-				<-w.done
-				wantErr(t, w.err, context.Canceled)
-				if w.hold != nil {
-					t.Error("Lock returned a Hold though its context had ended")
-				}
-				unlock(t, lock(t, kind(t, srv))) // no node is left in the way
-			})
 		})
 	}
 }

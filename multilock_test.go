@@ -3,7 +3,6 @@ package holdfast_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -230,58 +229,6 @@ func TestMultiLockStartsAgainWhenAPartIsLostMeanwhile(t *testing.T) {
 		unlock(t, h)
 		wantNoNodes(t, c)
 	})
-}
-
-func TestMultiLockSurvivesTheEndOfItsSessionWhileItWaits(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		blocks := lock(t, holdfast.NewMutex(client(t, srv), lockPath+"/b"))
-		w := wait(t.Context(), holdfast.NewMultiLock(mutexes(c, "a", "b")...))
-		s, err := c.Session(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv.Expire(s.ID())
-		<-s.Context().Done()
-		if !w.waiting() {
-			t.Fatal(w.err)
-		}
-		unlock(t, blocks)
-		h := w.got(t)
-		if h.SessionID() == s.ID() {
-			t.Error("the MultiLock is held by a session that is over")
-		}
-		unlock(t, h)
-	})
-}
-
-func TestMultiLockUnderLostConnectionsLeavesNothing(t *testing.T) {
-	for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpDelete, zkproto.OpGetData} {
-		for _, fault := range faults {
-			t.Run(fmt.Sprintf("%v/%v", op, fault), func(t *testing.T) {
-				inBubble(t, func(t *testing.T, srv *zktest.Server) {
-					c := client(t, srv)
-					var n atomic.Int32
-					srv.Intercept(op, func(string) zktest.Action {
-						if n.Add(1) == 3 {
-							return fault
-						}
-						return zktest.Pass
-					})
-					m := holdfast.NewMultiLock(append(mutexes(c, "a", "b"), holdfast.NewNodeLock(c, lockPath+"/c"))...)
-					for range 3 {
-						h := lock(t, m)
-						time.Sleep(2 * holdfast.GracePeriod) // the look at its own nodes
-						unlock(t, h)
-					}
-					wantNoNodes(t, c)
-					if n.Load() < 3 {
-						t.Error("the fault never struck")
-					}
-				})
-			})
-		}
-	}
 }
 
 func TestMultiLockUnderOneOfItsHoldsIsADeadlock(t *testing.T) {

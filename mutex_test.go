@@ -3,10 +3,8 @@ package holdfast_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -138,64 +136,6 @@ func (w *waiter) gotLate(t *testing.T) *holdfast.Hold {
 	return w.hold
 }
 
-func TestOneHolderAtATimeFirstComeFirstServed(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		first := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
-		var waiters []*waiter
-		for range 5 {
-			waiters = append(waiters, wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath)))
-		}
-		token := first.Token()
-		unlock(t, first)
-		for i, w := range waiters {
-			h := w.got(t)
-			for _, behind := range waiters[i+1:] {
-				if !behind.waiting() {
-					t.Fatalf("two hold the lock")
-				}
-			}
-			if h.Token() <= token {
-				t.Errorf("token %d after %d: it must grow", h.Token(), token)
-			}
-			token = h.Token()
-			unlock(t, h)
-		}
-		wantQueued(t, client(t, srv), 0)
-	})
-}
-
-func TestOneSessionQueuesAsOftenAsItLocks(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		m := holdfast.NewMutex(client(t, srv), lockPath)
-		h := lock(t, m)
-		w := wait(t.Context(), m)
-		if !w.waiting() {
-			t.Fatal("one session got the lock twice")
-		}
-		unlock(t, h)
-		unlock(t, w.got(t))
-	})
-}
-
-func TestTryLockFailsAtOnceAndLeavesNoNode(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		holder, other := client(t, srv), client(t, srv)
-		h := lock(t, holdfast.NewMutex(holder, lockPath))
-		m := holdfast.NewMutex(other, lockPath)
-		for range 100 {
-			_, err := m.TryLock(t.Context())
-			wantErr(t, err, holdfast.ErrLocked)
-			wantQueued(t, other, 1)
-		}
-		unlock(t, h)
-		h, err := m.TryLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		unlock(t, h)
-	})
-}
-
 func TestContextOfLockBoundsTheWaitNotTheHold(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		type key struct{}
@@ -215,94 +155,6 @@ func TestContextOfLockBoundsTheWaitNotTheHold(t *testing.T) {
 		unlock(t, h)
 		wantErr(t, context.Cause(h.Context()), holdfast.ErrNotHeld)
 	})
-}
-
-func TestCancelledWaitLeavesNoNode(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
-		ctx, cancel := context.WithCancelCause(t.Context())
-		w := wait(ctx, holdfast.NewMutex(c, lockPath))
-		wantQueued(t, c, 2)
-		why := errors.New("changed my mind")
-		cancel(why)
-		<-w.done
-		wantErr(t, w.err, why)
-		synctest.Wait()
-		wantQueued(t, c, 1)
-		unlock(t, h)
-	})
-}
-
-// faults are the two ways to lose a request.
-var faults = []zktest.Action{zktest.DropRequest, zktest.DropReply}
-
-// Every request of a lock is lost once, in either direction. The lock is acquired all the
-// same, with one node, and nothing is left behind.
-func TestLostConnectionsAtAnyPointLeaveNoOrphan(t *testing.T) {
-	ops := []zkproto.Op{zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpDelete}
-	for _, op := range ops {
-		for _, fault := range faults {
-			t.Run(fmt.Sprintf("%v/%v", op, fault), func(t *testing.T) {
-				inBubble(t, func(t *testing.T, srv *zktest.Server) {
-					c, observer := client(t, srv), client(t, srv)
-					if op != zkproto.OpCreateContainer {
-						unlock(t, lock(t, holdfast.NewMutex(c, lockPath))) // creates the parents
-						synctest.Wait()
-					}
-					var hit atomic.Bool
-					srv.Intercept(op, func(path string) zktest.Action {
-						if strings.HasPrefix(lockPath, path) || strings.HasPrefix(path, lockPath) {
-							if hit.CompareAndSwap(false, true) {
-								return fault
-							}
-						}
-						return zktest.Pass
-					})
-					h := lock(t, holdfast.NewMutex(c, lockPath))
-					wantQueued(t, observer, 1)
-					time.Sleep(2 * holdfast.GracePeriod) // the look at its own node
-					synctest.Wait()
-					if h.Context().Err() != nil {
-						t.Errorf("lost: %v", context.Cause(h.Context()))
-					}
-					stat, ok, err := observer.Exists(t.Context(), h.Path())
-					if err != nil || !ok || stat.Czxid != h.Token() {
-						t.Errorf("the holder's node is %v %v %v; want one, with token %d", stat, ok, err, h.Token())
-					}
-					unlock(t, h)
-					wantQueued(t, observer, 0)
-					if !hit.Load() {
-						t.Error("the fault never struck")
-					}
-				})
-			})
-		}
-	}
-}
-
-// The wait is cancelled while the create is in flight and its answer is lost. The node must
-// still be removed, though nobody knows its name (CURATOR-79, kazoo #732, vitess #15756).
-func TestCancelWhileTheCreateIsLostLeavesNoOrphan(t *testing.T) {
-	for _, fault := range faults {
-		t.Run(fmt.Sprint(fault), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, observer := client(t, srv), client(t, srv)
-				unlock(t, lock(t, holdfast.NewMutex(c, lockPath))) // creates the parents
-				ctx, cancel := context.WithCancel(t.Context())
-				srv.Intercept(zkproto.OpCreate2, func(string) zktest.Action {
-					cancel()
-					return fault
-				})
-				_, err := holdfast.NewMutex(c, lockPath).Lock(ctx)
-				wantErr(t, err, context.Canceled)
-				srv.Intercept(zkproto.OpCreate2, nil)
-				time.Sleep(time.Second) // for the reconnect
-				synctest.Wait()
-				wantQueued(t, observer, 0)
-			})
-		})
-	}
 }
 
 func TestWaiterSurvivesReconnects(t *testing.T) {
@@ -342,50 +194,6 @@ func TestHoldsAndWaitsSurviveARestartOfTheServer(t *testing.T) {
 	})
 }
 
-func TestWaiterQueuesAgainInTheNextSession(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
-		w := wait(t.Context(), holdfast.NewMutex(c, lockPath))
-		s, err := c.Session(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv.Expire(s.ID())
-		<-s.Context().Done()
-		if !w.waiting() {
-			t.Fatalf("the wait ended with the session: %v", w.err)
-		}
-		unlock(t, h)
-		got := w.got(t)
-		if got.SessionID() == s.ID() {
-			t.Error("the lock was granted to a session that is over")
-		}
-		unlock(t, got)
-		wantQueued(t, c, 0)
-	})
-}
-
-func TestHolderIsToldThatItsSessionExpired(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		m := holdfast.NewMutex(c, lockPath)
-		h := lock(t, m)
-		srv.Expire(h.SessionID())
-		<-h.Lost()
-		<-h.Context().Done()
-		wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
-		wantErr(t, h.Unlock(), holdfast.ErrLost)
-		wantErr(t, h.Unlock(), holdfast.ErrNotHeld)
-		// consul #4902: a lost lock can be acquired again.
-		again := lock(t, m)
-		if again.Token() <= h.Token() {
-			t.Errorf("token %d after %d; want it to grow", again.Token(), h.Token())
-		}
-		unlock(t, again)
-	})
-}
-
 // Told in time: the server stops answering. The holder's context must end before the server
 // can give the lock to the next client.
 func TestHolderIsToldBeforeTheLockCanPassOn(t *testing.T) {
@@ -409,56 +217,6 @@ func TestHolderIsToldBeforeTheLockCanPassOn(t *testing.T) {
 			t.Error("another had the lock before the holder was told")
 		}
 		resume()
-	})
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		mustBeToldBeforeTheNext(t, srv, mutexAt)
-	})
-}
-
-// mustBeToldBeforeTheNext cuts a holder off. The server expires its session and gives the
-// lock to the next client. The holder must have been told by then.
-func mustBeToldBeforeTheNext(t *testing.T, srv *zktest.Server, of func(*zk.Client) holdfast.Locker) {
-	t.Helper()
-	holder := stand(t, srv, of)
-	if !holder.in(t) {
-		t.Fatal("the first client does not hold the lock")
-	}
-	next := stand(t, srv, of)
-	began := time.Now()
-	holder.cut()
-	h := next.got(t)
-	if err := holder.hold.Context().Err(); err == nil {
-		t.Errorf("%v after the cut, the next client holds the lock, and the holder has not been told", time.Since(began))
-	}
-	unlock(t, h)
-}
-
-func TestRemovedNodeIsALostLock(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
-		if err := c.Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
-		<-h.Lost()
-		wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
-		wantErr(t, h.Unlock(), holdfast.ErrLost)
-	})
-}
-
-// The removal and Unlock cross: the event is in flight, but the delete reports the loss.
-func TestUnlockTellsThatTheNodeWasGone(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
-		srv.Intercept(zkproto.OpDelete, func(string) zktest.Action {
-			srv.Intercept(zkproto.OpDelete, nil)
-			if err := c.Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
-				t.Error(err)
-			}
-			return zktest.Pass
-		})
-		wantErr(t, h.Unlock(), holdfast.ErrLost)
 	})
 }
 
@@ -535,25 +293,6 @@ func TestDirectoryThatIsRemovedIsMadeAgain(t *testing.T) {
 			}
 		}
 		unlock(t, lock(t, m))
-	})
-}
-
-func TestLockUnderItsOwnHoldIsADeadlock(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		a, b := holdfast.NewMutex(c, lockPath), holdfast.NewMutex(c, lockPath+"/other")
-		err := holdfast.Do(t.Context(), a, func(ctx context.Context) error {
-			return holdfast.Do(ctx, b, func(ctx context.Context) error {
-				_, err := a.Lock(ctx)
-				wantErr(t, err, holdfast.ErrDeadlock)
-				_, err = a.TryLock(ctx)
-				wantErr(t, err, holdfast.ErrDeadlock)
-				return nil
-			})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
@@ -677,33 +416,6 @@ func TestReleaseWakesOnlyTheNext(t *testing.T) {
 		unlock(t, next)
 		for _, w := range waiters[1:] {
 			unlock(t, w.got(t))
-		}
-	})
-}
-
-func TestManyGoroutinesLoseNoUpdate(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		var wg sync.WaitGroup
-		count, token := 0, int64(0)
-		for range 4 {
-			m := holdfast.NewMutex(client(t, srv), lockPath)
-			for range 8 {
-				wg.Go(func() {
-					for range 5 {
-						h := lock(t, m)
-						if h.Token() <= token {
-							t.Errorf("token %d after %d; want it to grow", h.Token(), token)
-						}
-						token = h.Token()
-						count++ // for the race detector
-						unlock(t, h)
-					}
-				})
-			}
-		}
-		wg.Wait()
-		if count != 160 {
-			t.Errorf("count is %d; want 160", count)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -215,69 +214,6 @@ func TestSleeperAtTheTurnstileTakesNothing(t *testing.T) {
 	})
 }
 
-// Every request is lost once, in either direction. Permits are acquired all the same, no more
-// than asked for, and none is missing afterwards (CURATOR-462, CURATOR-335).
-func TestSemaphoreLosesNoPermitToLostConnections(t *testing.T) {
-	ops := []zkproto.Op{zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpExists, zkproto.OpDelete, zkproto.OpSetData}
-	for _, layout := range semaphoreLayouts {
-		for _, op := range ops {
-			for _, fault := range faults {
-				t.Run(fmt.Sprintf("%s/%v/%v", layout.Name, op, fault), func(t *testing.T) {
-					inBubble(t, func(t *testing.T, srv *zktest.Server) {
-						s, observer := semaphore(t, srv, 3, holdfast.WithLayout(layout)), semaphore(t, srv, 3, holdfast.WithLayout(layout))
-						var hit atomic.Bool
-						srv.Intercept(op, func(path string) zktest.Action {
-							if strings.HasPrefix(path, lockPath) && hit.CompareAndSwap(false, true) {
-								return fault
-							}
-							return zktest.Pass
-						})
-						h := lock(t, s.Locker(2))
-						wantFree(t, observer, 1, 3)
-						unlock(t, h)
-						wantFree(t, observer, 3, 3)
-						if !hit.Load() {
-							t.Error("the fault never struck")
-						}
-						unlock(t, lock(t, s.Locker(3)))
-					})
-				})
-			}
-		}
-	}
-}
-
-// The wait, or the taking itself, is cancelled at its worst moment.
-func TestCancelledAcquireLeavesNothing(t *testing.T) {
-	for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetData} {
-		for _, fault := range append(faults, zktest.Pass) {
-			t.Run(fmt.Sprintf("%v/%v", op, fault), func(t *testing.T) {
-				inBubble(t, func(t *testing.T, srv *zktest.Server) {
-					s := semaphore(t, srv, 3)
-					unlock(t, lock(t, s.Locker(1)))
-					synctest.Wait()
-					ctx, cancel := context.WithCancel(t.Context())
-					srv.Intercept(op, func(string) zktest.Action {
-						cancel()
-						return fault
-					})
-					h, err := s.Acquire(ctx, 2)
-					if err == nil {
-						unlock(t, h) // admitted before it noticed
-					} else {
-						wantErr(t, err, context.Canceled)
-					}
-					srv.Intercept(op, nil)
-					time.Sleep(time.Second) // for the reconnect
-					synctest.Wait()
-					wantFree(t, s, 3, 3)
-					unlock(t, lock(t, semaphore(t, srv, 3).Locker(3)))
-				})
-			})
-		}
-	}
-}
-
 // A caller reads the permits when it joins the turnstile. If it has to wait there, it reads them again in its
 // turn: others have taken permits meanwhile.
 func TestPermitsAreCountedInTheTurn(t *testing.T) {
@@ -293,48 +229,6 @@ func TestPermitsAreCountedInTheTurn(t *testing.T) {
 		}
 		unlock(t, h)
 		unlock(t, one.got(t))
-	})
-}
-
-// Permits of a client that died come back. A waiter at the turnstile whose own session ended
-// queues again (CURATOR-595).
-func TestPermitsOfADeadSessionComeBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		dead := lock(t, semaphore(t, srv, 3).Locker(3))
-		c := client(t, srv)
-		w := wait(t.Context(), holdfast.NewSemaphore(c, lockPath, 3).Locker(2))
-		s, err := c.Session(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv.Expire(s.ID())
-		<-s.Context().Done()
-		if !w.waiting() {
-			t.Fatal(w.err)
-		}
-		srv.Expire(dead.SessionID())
-		<-dead.Lost()
-		wantErr(t, dead.Unlock(), holdfast.ErrLost)
-		unlock(t, w.got(t))
-		wantFree(t, semaphore(t, srv, 3), 3, 3)
-	})
-}
-
-// Losing one permit of a Hold loses them all.
-func TestOnePermitRemovedIsAllLost(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, s := client(t, srv), semaphore(t, srv, 3)
-		h := lock(t, s.Locker(3))
-		names, _, err := c.Children(t.Context(), lockPath+"/leases")
-		if err != nil || len(names) != 3 {
-			t.Fatal(names, err)
-		}
-		if err := c.Delete(t.Context(), lockPath+"/leases/"+names[1], zk.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
-		<-h.Lost()
-		wantErr(t, h.Unlock(), holdfast.ErrLost)
-		wantFree(t, s, 3, 3)
 	})
 }
 
@@ -413,21 +307,6 @@ func TestRevokeAndBreakReachHoldersAndWaitersOfASemaphore(t *testing.T) {
 	}
 }
 
-func TestAcquireUnderOnesOwnPermitIsADeadlock(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := semaphore(t, srv, 2)
-		h := lock(t, s.Locker(1))
-		_, err := s.Acquire(h.Context(), 1)
-		wantErr(t, err, holdfast.ErrDeadlock)
-		second, err := s.TryAcquire(h.Context(), 1) // does not wait
-		if err != nil {
-			t.Fatal(err)
-		}
-		unlock(t, second)
-		unlock(t, h)
-	})
-}
-
 // Foreign children are no permits. Otherwise a stray node would cost a permit for ever.
 func TestForeignChildrenAreNoPermits(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -481,56 +360,6 @@ func TestListLeavesOutPendingPermits(t *testing.T) {
 			if text := strings.Join(got, ", "); text != tt.want {
 				t.Errorf("limit %q: %s; want %s", tt.limit, text, tt.want)
 			}
-		})
-	}
-}
-
-// Many clients try and wait over breaking connections. Never more permits than the limit are
-// out, and none is missing afterwards (hazards 24 and 47).
-func TestSemaphoreUnderFaults(t *testing.T) {
-	for _, layout := range semaphoreLayouts {
-		t.Run(layout.Name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				var n atomic.Int64
-				for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpDelete, zkproto.OpExists} {
-					srv.Intercept(op, func(path string) zktest.Action {
-						if strings.HasPrefix(path, lockPath) && n.Add(1)%41 == 0 {
-							return faults[n.Load()%2]
-						}
-						return zktest.Pass
-					})
-				}
-				var wg sync.WaitGroup
-				var held, most, got atomic.Int32
-				for i := range 4 {
-					s := semaphore(t, srv, 3, holdfast.WithLayout(layout))
-					for j := range 4 {
-						wg.Go(func() {
-							want := 1 + (i+j)%2
-							for range 5 {
-								h, err := s.Locker(want).TryLock(t.Context())
-								if err != nil {
-									h = lock(t, s.Locker(want))
-								}
-								now := held.Add(int32(want))
-								if now > 3 {
-									t.Errorf("%d permits of 3 are out", now)
-								}
-								most.Store(max(most.Load(), now))
-								got.Add(1)
-								time.Sleep(5 * time.Millisecond)
-								held.Add(-int32(want))
-								unlock(t, h)
-							}
-						})
-					}
-				}
-				wg.Wait()
-				if got.Load() != 80 || most.Load() != 3 {
-					t.Errorf("%d turns, at most %d permits out; want 80, 3", got.Load(), most.Load())
-				}
-				wantFree(t, semaphore(t, srv, 3, holdfast.WithLayout(layout)), 3, 3)
-			})
 		})
 	}
 }

@@ -1,11 +1,9 @@
 package holdfast_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -315,97 +313,6 @@ func TestSlotThatIsTakenAfterTheLookIsNotGivenTwice(t *testing.T) {
 	})
 }
 
-// Every request is lost once, in either direction. The caller gets one slot all the same, and none is
-// missing afterwards.
-func TestNoSlotIsLostWithAConnection(t *testing.T) {
-	type attempt struct {
-		op    zkproto.Op
-		used  bool // the directories exist
-		fault zktest.Action
-	}
-	var all []attempt
-	for _, op := range []zkproto.Op{
-		zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpExists, zkproto.OpDelete, zkproto.OpSetData,
-	} {
-		for _, fault := range faults {
-			all = append(all, attempt{op, false, fault})
-			if op != zkproto.OpCreateContainer && op != zkproto.OpSetData { // those are for what is there by then
-				all = append(all, attempt{op, true, fault})
-			}
-		}
-	}
-	for _, a := range all {
-		t.Run(fmt.Sprintf("%v/%v/used %v", a.op, a.fault, a.used), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				s, observer := slots(t, srv, 3), slots(t, srv, 3)
-				if a.used {
-					unlock(t, acquire(t, s, 0))
-					synctest.Wait()
-				}
-				var hit, looking atomic.Bool
-				srv.Intercept(a.op, func(path string) zktest.Action {
-					if strings.HasPrefix(path, lockPath) && !looking.Load() && hit.CompareAndSwap(false, true) {
-						return a.fault
-					}
-					return zktest.Pass
-				})
-				h, err := s.Acquire(t.Context(), 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				wantSlot(t, h, 1)
-				time.Sleep(2 * holdfast.GracePeriod) // the look at its own node
-				synctest.Wait()
-				looking.Store(true)
-				if entries, err := holdfast.List(t.Context(), client(t, srv), lockPath); err != nil || len(entries) != 1 || entries[0].Token != h.Token() || entries[0].Session != h.SessionID() {
-					t.Errorf("%+v, %v; want one entry with token %d", entries, err, h.Token())
-				}
-				if h.Context().Err() != nil {
-					t.Errorf("lost: %v", context.Cause(h.Context()))
-				}
-				looking.Store(false)
-				unlock(t, h)
-				looking.Store(true)
-				wantFreeSlots(t, observer, 3, 3)
-				if !hit.Load() {
-					t.Error("the fault never struck")
-				}
-			})
-		})
-	}
-}
-
-// The wait, or the taking itself, is cancelled at its worst moment.
-func TestCancelledAcquireOfASlotLeavesNothing(t *testing.T) {
-	for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetData} {
-		for _, fault := range append(faults, zktest.Pass) {
-			t.Run(fmt.Sprintf("%v/%v", op, fault), func(t *testing.T) {
-				inBubble(t, func(t *testing.T, srv *zktest.Server) {
-					s := slots(t, srv, 3)
-					unlock(t, acquire(t, s, 0))
-					synctest.Wait()
-					ctx, cancel := context.WithCancel(t.Context())
-					srv.Intercept(op, func(string) zktest.Action {
-						cancel()
-						return fault
-					})
-					h, err := s.Acquire(ctx)
-					if err == nil {
-						unlock(t, h) // admitted before it noticed
-					} else {
-						wantErr(t, err, context.Canceled)
-					}
-					srv.Intercept(op, nil)
-					time.Sleep(time.Second) // for the reconnect
-					synctest.Wait()
-					wantFreeSlots(t, s, 3, 3)
-					unlock(t, acquire(t, slots(t, srv, 3), 0))
-				})
-			})
-		}
-	}
-}
-
 // The answer to the transaction is lost, and the node of that name is not of this attempt: another goroutine
 // of the same session has made it meanwhile. The session alone does not tell whose it is.
 func TestSlotOfTheSameSessionIsNotFoundInsteadOfOurs(t *testing.T) {
@@ -438,89 +345,6 @@ func TestSlotOfTheSameSessionIsNotFoundInsteadOfOurs(t *testing.T) {
 		if stat, ok, err := c.Exists(t.Context(), slotNode(0)); !ok || err != nil || stat.EphemeralOwner != h.SessionID() || !hit.Load() {
 			t.Errorf("%+v, %v, %v, dropped: %v: the test shows nothing", stat, ok, err, hit.Load())
 		}
-		unlock(t, h)
-	})
-}
-
-// A release removes only our own node, never the successor's of the same name.
-func TestSlotOfASuccessorIsNotRemoved(t *testing.T) {
-	t.Run("after the loss", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, srv *zktest.Server) {
-			c := client(t, srv)
-			h := acquire(t, slots(t, srv, 1), 0)
-			if err := c.Delete(t.Context(), slotNode(0), zk.AnyVersion); err != nil {
-				t.Error(err)
-			}
-			next := acquire(t, holdfast.NewSlots(c, lockPath, 1), 0)
-			<-h.Lost()
-			wantErr(t, h.Unlock(), holdfast.ErrLost)
-			synctest.Wait()
-			if next.Context().Err() != nil {
-				t.Error("the successor lost its slot")
-			}
-			unlock(t, next)
-		})
-	})
-	t.Run("when the delete happened and its answer was lost", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, srv *zktest.Server) {
-			h := acquire(t, slots(t, srv, 1), 0)
-			w := wait(t.Context(), slots(t, srv, 1).Locker())
-			var hit atomic.Bool
-			srv.Intercept(zkproto.OpDelete, func(path string) zktest.Action {
-				if path == slotNode(0) && hit.CompareAndSwap(false, true) {
-					return zktest.DropReply
-				}
-				return zktest.Pass
-			})
-			unlock(t, h)
-			next := w.got(t)
-			synctest.Wait()
-			if next.Context().Err() != nil {
-				t.Error("the repeated delete hit the successor")
-			}
-			unlock(t, next)
-		})
-	})
-}
-
-func TestSlotOfADeadSessionComesBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		dead := acquire(t, slots(t, srv, 1), 0)
-		c := client(t, srv)
-		w := wait(t.Context(), holdfast.NewSlots(c, lockPath, 1).Locker())
-		s, err := c.Session(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv.Expire(s.ID()) // the waiter queues again
-		<-s.Context().Done()
-		if !w.waiting() {
-			t.Fatal(w.err)
-		}
-		srv.Expire(dead.SessionID())
-		<-dead.Lost()
-		wantErr(t, dead.Unlock(), holdfast.ErrLost)
-		h := w.got(t)
-		wantSlot(t, h, 0)
-		if h.Token() <= dead.Token() {
-			t.Errorf("token %d after %d; want it to grow", h.Token(), dead.Token())
-		}
-		unlock(t, h)
-	})
-}
-
-func TestAcquireUnderOnesOwnSlotIsADeadlock(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := slots(t, srv, 2)
-		h := acquire(t, s, 0)
-		_, err := s.Acquire(h.Context())
-		wantErr(t, err, holdfast.ErrDeadlock)
-		second, err := s.TryAcquire(h.Context()) // does not wait
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantSlot(t, second, 1)
-		unlock(t, second)
 		unlock(t, h)
 	})
 }
@@ -616,57 +440,5 @@ func TestForeignChildrenAreNoSlots(t *testing.T) {
 			}
 		}
 		unlock(t, acquire(t, s, 0))
-	})
-}
-
-// Many clients try and wait over breaking connections. Nobody ever shares a number, and none is missing
-// afterwards.
-func TestSlotsUnderFaults(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		var n atomic.Int64
-		for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData} {
-			srv.Intercept(op, func(path string) zktest.Action {
-				if strings.HasPrefix(path, lockPath) && n.Add(1)%41 == 0 {
-					return faults[n.Load()%2]
-				}
-				return zktest.Pass
-			})
-		}
-		var wg sync.WaitGroup
-		var holders [3]atomic.Int32
-		var tokens [3]atomic.Int64
-		var got atomic.Int32
-		for i := range 4 {
-			s := slots(t, srv, 3)
-			for j := range 4 {
-				wg.Go(func() {
-					for range 5 {
-						wish := (i+j)%5 - 1
-						h, err := s.TryAcquire(t.Context(), wish)
-						if err != nil {
-							if h, err = s.Acquire(t.Context(), wish); err != nil {
-								t.Error(err)
-								return
-							}
-						}
-						if holders[h.Slot()].Add(1) != 1 {
-							t.Errorf("slot %d is held twice", h.Slot())
-						}
-						if last := tokens[h.Slot()].Swap(h.Token()); h.Token() <= last {
-							t.Errorf("slot %d: token %d after %d", h.Slot(), h.Token(), last)
-						}
-						got.Add(1)
-						time.Sleep(5 * time.Millisecond)
-						holders[h.Slot()].Add(-1)
-						unlock(t, h)
-					}
-				})
-			}
-		}
-		wg.Wait()
-		if got.Load() != 80 {
-			t.Errorf("%d turns; want 80", got.Load())
-		}
-		wantFreeSlots(t, slots(t, srv, 3), 3, 3)
 	})
 }

@@ -8,7 +8,7 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 297, bug: "the last in the queue is served first", where: "–",
 			edits: []edit{{"internal/queue/names/contender.go", "return a-b < 0", "return b-a < 0"}},
-			tests: []string{"TestOneHolderAtATimeFirstComeFirstServed", "TestMutexAndRWMutexOnOnePathExcludeEachOther", "TestManyGoroutinesLoseNoUpdate", "TestOwnNodeOfADyingSessionIsWaitedFor"},
+			tests: []string{"TestOneHolderAtATimeFirstComeFirstServed", "TestMutexAndRWMutexOnOnePathExcludeEachOther", "TestManyCallersUnderFaults", "TestOwnNodeOfADyingSessionIsWaitedFor"},
 		},
 		{
 			number: 298, bug: "a semaphore lets in one permit too many", where: "–",
@@ -42,7 +42,7 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 303, bug: "permits whose answer was not waited for are forgotten", where: "–",
 			edits: []edit{{"turnstile.go", "p.Sent(err == nil || zk.MayHaveHappened(err))", "p.Sent(err == nil)"}},
-			tests: []string{"TestCancelledAcquireLeavesNothing"},
+			tests: []string{"TestCancelledWaitLeavesNoNode"},
 		},
 		{
 			number: 304, bug: "watches are not registered again after a reconnect", where: "–",
@@ -57,7 +57,7 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 306, bug: "holders are told a minute late that their session has not been heard", where: "–",
 			edits: []edit{{"zk/proof.go", "return base.Add(timeout - timeout/100 - guard)", late}},
-			tests: []string{"TestHolderIsToldBeforeTheLockCanPassOn", "TestLeaderIsToldBeforeTheNextLeads"},
+			tests: []string{"TestHolderIsToldBeforeTheLockCanPassOn", "TestHolderIsToldBeforeTheNext"},
 		},
 		{
 			number: 307, bug: "a session ends a minute late for its client", where: "–",
@@ -134,7 +134,7 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 320, bug: "of the parts of a MultiLock, one whose delete lost its answer stays in the queue", where: "CURATOR-486",
 			edits: []edit{{"internal/queue/remove.go", "\t\t\tdoubt = true\n", "\t\t\treturn nil\n"}},
-			tests: []string{"TestMultiLockUnderLostConnectionsLeavesNothing"},
+			tests: []string{"TestLostConnectionsAtAnyPointLeaveNoOrphan"},
 		},
 		{
 			number: 321, bug: "of the Holds of one tenure, only the first is told of the loss", where: "–",
@@ -144,18 +144,17 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 322, bug: "a holder is not told that its session has expired", where: "–",
 			edits: []edit{{"tenure.go", "func() { t.lose(context.Cause(session.Context())) })", "func() {})"}},
-			tests: []string{"TestHolderIsToldThatItsSessionExpired"},
+			tests: []string{"TestEndOfASessionEndsHoldsAndNoWaits"},
 		},
 		{
 			number: 323, bug: "permits whose answer was lost are taken a second time", where: "–",
 			edits: []edit{{"turnstile.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
-			tests: []string{"TestSemaphoreLosesNoPermitToLostConnections"},
+			tests: []string{"TestLostConnectionsAtAnyPointLeaveNoOrphan"},
 		},
 		{
 			number: 324, bug: "a wait ends with its session, or with its node", where: "–",
 			edits: []edit{{"lock.go", "\t\treturn 0, context.Cause(ctx)\n\t}\n\treturn p, nil\n", "\t\treturn 0, context.Cause(ctx)\n\t}\n\treturn 0, err\n"}},
-			tests: []string{"TestWaiterQueuesAgainInTheNextSession", "TestWaiterWhoseNodeWasRemovedQueuesAgain", "TestNodeLockWaiterQueuesAgainInTheNextSession",
-				"TestMultiLockSurvivesTheEndOfItsSessionWhileItWaits", "TestElectionSurvivesTheEndOfSessions"},
+			tests: []string{"TestEndOfASessionEndsHoldsAndNoWaits", "TestWaiterWhoseNodeWasRemovedQueuesAgain", "TestElectionSurvivesTheEndOfSessions"},
 		},
 		{
 			number: 325, bug: "a writer that steps down keeps readers out until the last Unlock", where: "Curator before 5.5.0",

@@ -21,7 +21,7 @@ func ofTheList() []mutant {
 				{"internal/queue/find.go", "r.Stat.EphemeralOwner == p.Session.ID() && (p.Unique || ReadNote(r.Data).ID == p.ID)",
 					"(p.Unique || ReadNote(r.Data).ID == p.ID)"},
 			},
-			tests: []string{"TestNodeOfADyingSessionIsNotFoundInsteadOfOurs"},
+			tests: []string{"TestOwnNodeOfADyingSessionIsWaitedFor"},
 		},
 		{
 			number: 4, simulated: true, bug: "a node ahead that has gone before it could be watched is waited for", where: "CURATOR-527, helix PR #44, samuel PR #10",
@@ -37,7 +37,7 @@ func ofTheList() []mutant {
 		{
 			number: 6, simulated: true, bug: "a wait that ends leaves its node", where: "CURATOR-79, CURATOR-62, zk-ruby #49",
 			edits: []edit{{"lock.go", "p.Leave(ctx) // or all", "_ = p // or all"}},
-			tests: []string{"TestCancelledWaitLeavesNoNode", "TestTryLockFailsAtOnceAndLeavesNoNode"},
+			tests: []string{"TestCancelledWaitLeavesNoNode", "TestOneHolderAtATimeFirstComeFirstServed"},
 		},
 		{
 			number: 7, bug: "the proof counts from when the answer came", where: "CURATOR-460",
@@ -84,7 +84,7 @@ func ofTheList() []mutant {
 		{
 			number: 15, simulated: true, bug: "permits of those who died count for ever", where: "CURATOR-595, CURATOR-462",
 			edits: []edit{{"turnstile.go", "mode = zk.EphemeralSequential", "mode = zk.PersistentSequential"}},
-			tests: []string{"TestPermitsOfADeadSessionComeBack"},
+			tests: []string{"TestEndOfASessionEndsHoldsAndNoWaits"},
 		},
 		{
 			number: 16, simulated: true, bug: "the first release of a lock that was taken twice frees it", where: "kazoo #315",

@@ -6,7 +6,7 @@ func ofTheLocks() []mutant {
 		{
 			number: 25, bug: "the clean-up has the context that was cancelled", where: "vitess #15756, ncps #913, Shopify",
 			edits: []edit{{"internal/queue/remove.go", `if p.name == "" && !p.doubt {`, `if p.name == "" && !p.doubt || ctx.Err() != nil {`}},
-			tests: []string{"TestCancelledWaitLeavesNoNode", "TestCancelWhileTheCreateIsLostLeavesNoOrphan"},
+			tests: []string{"TestCancelledWaitLeavesNoNode"},
 		},
 		{
 			number: 26, simulated: true, bug: "who is woken holds the lock, without another look", where: "etcd #11456",
@@ -35,17 +35,17 @@ func ofTheLocks() []mutant {
 		{
 			number: 30, bug: "a NodeLock fails when the node is there, though it is only its own dying session's", where: "KAFKA-1387",
 			edits: []edit{{"nodelock.go", "l.await(ctx, session, wait)", "l.await(ctx, session, false)"}},
-			tests: []string{"TestNodeLockWaitsForItsOwnDyingPredecessor"},
+			tests: []string{"TestOwnNodeOfADyingSessionIsWaitedFor"},
 		},
 		{
 			number: 31, bug: "a node of our session is taken for that of this attempt", where: "–",
 			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(r.Data).ID == p.ID)", `(p.Unique || ReadNote(r.Data).ID != "")`}},
-			tests: []string{"TestNodeLockOfOneSessionIsHeldOnce"},
+			tests: []string{"TestLostConnectionsAtAnyPointLeaveNoOrphan"},
 		},
 		{
 			number: 32, bug: "a release deletes whatever has the name by then", where: "zk-ruby #34, etcd #22082",
 			edits: []edit{{"internal/queue/remove.go", "\t\tif !p.Unique {\n", "\t\tif false {\n"}},
-			tests: []string{"TestNodeLockDoesNotRemoveItsSuccessor"},
+			tests: []string{"TestNoEndOfAHoldHitsTheNodeOfASuccessor"},
 		},
 		{
 			number: 33, bug: "a MultiLock takes its locks in the order in which they were given", where: "Curator's InterProcessMultiLock",
@@ -60,7 +60,7 @@ func ofTheLocks() []mutant {
 		{
 			number: 35, simulated: true, bug: "many count a semaphore's permits at the same time, and all come in", where: "kazoo #213",
 			edits: []edit{{"turnstile.go", "s.turnstile.enter(ctx, names.Mutex, wait)", "s.turnstile.enter(ctx, names.Read, wait)"}},
-			tests: []string{"TestSemaphoreUnderFaults"},
+			tests: []string{"TestManyCallersUnderFaults"},
 		},
 		{
 			number: 36, bug: "a semaphore lets in on a limit that was changed meanwhile", where: "–",

@@ -36,7 +36,7 @@ func ofTheSlots() []mutant {
 		{
 			number: 454, bug: "a release deletes whatever has the name of the slot", where: "zk-ruby #34, etcd #22082",
 			edits: []edit{{"internal/queue/remove.go", "\t\tif !p.Unique {\n", "\t\tif !p.Unique && p.Queue.Kind != Slots {\n"}},
-			tests: []string{"TestSlotOfASuccessorIsNotRemoved"},
+			tests: []string{"TestNoEndOfAHoldHitsTheNodeOfASuccessor"},
 		},
 		{
 			number: 455, bug: "slots let in who was thrown out of their turnstile meanwhile", where: "Kleppmann 2016",
@@ -51,12 +51,12 @@ func ofTheSlots() []mutant {
 		{
 			number: 457, bug: "a slot whose transaction got no answer counts as not taken when the caller gives up", where: "CURATOR-462",
 			edits: []edit{{"turnstile.go", "p.Sent(err == nil || zk.MayHaveHappened(err))", "p.Sent(err == nil)"}},
-			tests: []string{"TestCancelledAcquireOfASlotLeavesNothing"},
+			tests: []string{"TestCancelledWaitLeavesNoNode"},
 		},
 		{
 			number: 458, bug: "a slot that was found again after a lost answer is left behind, and another is taken", where: "CURATOR-335",
 			edits: []edit{{"turnstile.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
-			tests: []string{"TestNoSlotIsLostWithAConnection", "TestSlotsUnderFaults"},
+			tests: []string{"TestLostConnectionsAtAnyPointLeaveNoOrphan", "TestManyCallersUnderFaults"},
 		},
 		{
 			number: 459, bug: "a holder writes into the node of its slot, which may be its successor's", where: "–",
@@ -96,7 +96,7 @@ func ofTheSlots() []mutant {
 		{
 			number: 466, bug: "a caller waits for a slot that its own context holds", where: "–",
 			edits: []edit{{"turnstile.go", "case wait && s.lock.heldPermit(ctx)", "case false && s.lock.heldPermit(ctx)"}},
-			tests: []string{"TestAcquireUnderOnesOwnSlotIsADeadlock"},
+			tests: []string{"TestLockUnderItsOwnHoldIsADeadlock"},
 		},
 		{
 			number: 467, bug: "permits are counted as they were before the wait at the turnstile", where: "–",
@@ -114,7 +114,7 @@ func ofTheSlots() []mutant {
 		{
 			number: 469, bug: "the wait for a slot ends with its session", where: "CURATOR-595",
 			edits: []edit{{"slots.go", "outlive(ctx, func() (*Hold, error) { return s.enter(ctx, prefer, true) })", "s.enter(ctx, prefer, true)"}},
-			tests: []string{"TestSlotOfADeadSessionComesBack"},
+			tests: []string{"TestEndOfASessionEndsHoldsAndNoWaits"},
 		},
 		{
 			number: 470, bug: "whatever is in the directory of slots counts as a slot", where: "kazoo's Semaphore",

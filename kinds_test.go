@@ -1,0 +1,599 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+// A kind is a way to lock lockPath that one caller holds at a time. The tests of this file tell stories that end the
+// same way for every kind. What only one kind does is tested in its own file.
+type kind struct {
+	name    string
+	of      func(c *zk.Client) holdfast.Locker
+	nodes   int   // of a holder
+	inside  error // of TryLock under a Hold of the same lock
+	unfair  bool  // waiters have no order
+	comes   bool  // the name of a holder's node comes back: it is a successor's
+	oneLine bool  // goroutines of one client share a node
+	parts   bool  // it waits for its parts with a context of its own
+}
+
+func kinds() []kind {
+	with := func(l holdfast.Layout) holdfast.Option { return holdfast.WithLayout(l) }
+	return []kind{
+		{name: "mutex", of: mutexAt, nodes: 1, inside: holdfast.ErrDeadlock},
+		{name: "mutex whose names come back", nodes: 1, inside: holdfast.ErrDeadlock, of: func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, with(holdfast.LayoutWriteLock))
+		}},
+		{name: "mutex that is handed on in memory", nodes: 1, inside: holdfast.ErrDeadlock, oneLine: true, of: func(c *zk.Client) holdfast.Locker {
+			return inMemory(c, 3)
+		}},
+		{name: "writer", of: writeAt, nodes: 1, inside: holdfast.ErrDeadlock},
+		{name: "semaphore", nodes: 1, inside: holdfast.ErrLocked, of: func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewSemaphore(c, lockPath, 1).Locker(1)
+		}},
+		{name: "semaphore of kazoo", nodes: 1, inside: holdfast.ErrLocked, of: func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewSemaphore(c, lockPath, 1, with(holdfast.LayoutKazoo)).Locker(1)
+		}},
+		{name: "three permits", nodes: 3, inside: holdfast.ErrLocked, of: func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewSemaphore(c, lockPath, 3).Locker(3)
+		}},
+		{name: "slots", nodes: 1, inside: holdfast.ErrLocked, comes: true, of: func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewSlots(c, lockPath, 1).Locker()
+		}},
+		{name: "node lock", nodes: 1, inside: holdfast.ErrDeadlock, unfair: true, comes: true, of: func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewNodeLock(c, lockPath)
+		}},
+		{name: "several locks", nodes: 3, parts: true, inside: holdfast.ErrDeadlock, unfair: true, of: func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMultiLock(append(mutexes(c, "a", "b"), holdfast.NewNodeLock(c, lockPath+"/c"))...)
+		}},
+		{name: "tree", nodes: 3, parts: true, inside: holdfast.ErrDeadlock, of: func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewTree(c, lockPath).Path("a/b")
+		}},
+		{name: "candidate", nodes: 1, inside: holdfast.ErrDeadlock, of: func(c *zk.Client) holdfast.Locker {
+			return candidate{holdfast.NewElection(c, lockPath), "a"}
+		}},
+	}
+}
+
+// forEachKind runs a story for each kind, in a bubble of its own.
+func forEachKind(t *testing.T, story func(t *testing.T, srv *zktest.Server, k kind)) {
+	t.Helper()
+	for _, k := range kinds() {
+		t.Run(k.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) { story(t, srv, k) })
+		})
+	}
+}
+
+// wantNodes checks how many nodes the present session of c has.
+func wantNodes(t *testing.T, c *zk.Client, want int) {
+	t.Helper()
+	if names, err := c.Ephemerals(t.Context(), "/"); err != nil || len(names) != want {
+		t.Errorf("the session has the nodes %q, %v; want %d", names, err, want)
+	}
+}
+
+// wantFreedom checks that the clients have left no node, and that nothing is in another's way.
+func wantFreedom(t *testing.T, srv *zktest.Server, k kind, clients ...*zk.Client) {
+	t.Helper()
+	synctest.Wait()
+	for _, c := range clients {
+		wantNodes(t, c, 0)
+	}
+	h, err := k.of(client(t, srv)).TryLock(t.Context())
+	if err != nil {
+		t.Fatalf("the lock is not free: %v", err)
+	}
+	unlock(t, h)
+}
+
+// soon locks within two minutes, so that a test of a bug that blocks for ever ends.
+func soon(t *testing.T, l holdfast.Locker) *holdfast.Hold {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	h, err := l.Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func wantGrown(t *testing.T, h, before *holdfast.Hold) {
+	t.Helper()
+	if h.Token() <= before.Token() {
+		t.Errorf("token %d after %d; want it to grow", h.Token(), before.Token())
+	}
+}
+
+// wantLost checks that a Hold has been told of its loss, and that it ends once.
+func wantLost(t *testing.T, h *holdfast.Hold) {
+	t.Helper()
+	<-h.Lost()
+	<-h.Context().Done()
+	wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
+	wantErr(t, h.Unlock(), holdfast.ErrLost)
+	wantErr(t, h.Unlock(), holdfast.ErrNotHeld)
+}
+
+// remove deletes a node by hand.
+func remove(t *testing.T, c *zk.Client, path string) {
+	t.Helper()
+	if err := c.Delete(t.Context(), path, zk.AnyVersion); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOneHolderAtATimeFirstComeFirstServed(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		c, other := client(t, srv), client(t, srv)
+		h := lock(t, k.of(c))
+		wantNodes(t, c, k.nodes)
+		began := time.Now()
+		for range 100 {
+			_, err := k.of(other).TryLock(t.Context())
+			wantErr(t, err, holdfast.ErrLocked)
+			wantNodes(t, other, 0)
+		}
+		if d := time.Since(began); d > 0 {
+			t.Errorf("TryLock took %v", d)
+		}
+		var all []*waiter
+		for i := range 6 { // those of one session, too
+			all = append(all, wait(t.Context(), k.of([]*zk.Client{c, other, client(t, srv)}[i%3])))
+		}
+		for len(all) > 0 {
+			in, waiting := apart(all)
+			if len(in) != 0 {
+				t.Fatal("two hold the lock")
+			}
+			unlock(t, h)
+			synctest.Wait()
+			time.Sleep(5 * time.Second) // a MultiLock may begin anew
+			if in, waiting = apart(all); len(in) != 1 || !k.unfair && !k.oneLine && in[0] != all[0] {
+				t.Fatalf("%d hold the lock, the first in line: %v", len(in), len(in) > 0 && in[0] == all[0])
+			}
+			next := in[0].got(t)
+			if !k.oneLine || next.Token() != h.Token() { // handed on in memory, it keeps its token
+				wantGrown(t, next, h)
+			}
+			h, all = next, waiting
+		}
+		unlock(t, h)
+		wantFreedom(t, srv, k, c, other)
+	})
+}
+
+// faults are the two ways to lose a request.
+var faults = []zktest.Action{zktest.DropRequest, zktest.DropReply}
+
+// Each request of a lock, of a wait in the same session, and of their ends is lost once, in either direction. The lock is
+// acquired all the same, with no more nodes than it needs, by one at a time, and nothing is left behind.
+func TestLostConnectionsAtAnyPointLeaveNoOrphan(t *testing.T) {
+	ops := []zkproto.Op{
+		zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpExists, zkproto.OpDelete, zkproto.OpSetData,
+	}
+	for _, k := range kinds() {
+		struck := make(map[zkproto.Op]bool)
+		for _, op := range ops {
+			for _, fault := range faults {
+				for _, moment := range []string{"first use", "lock", "wait"} {
+					t.Run(fmt.Sprintf("%s/%v/%v/%s", k.name, op, fault, moment), func(t *testing.T) {
+						inBubble(t, func(t *testing.T, srv *zktest.Server) {
+							c := client(t, srv)
+							var on, hit atomic.Bool
+							srv.Intercept(op, func(path string) zktest.Action {
+								if on.Load() && hit.CompareAndSwap(false, true) {
+									return fault
+								}
+								return zktest.Pass
+							})
+							if moment != "first use" {
+								unlock(t, lock(t, k.of(c))) // makes the directories
+								synctest.Wait()
+							}
+							on.Store(moment != "wait")
+							h := soon(t, k.of(c))
+							wantNodes(t, c, k.nodes)
+							time.Sleep(2 * holdfast.GracePeriod) // the look at its own node
+							synctest.Wait()
+							on.Store(true)
+							w := wait(t.Context(), k.of(c))
+							time.Sleep(5 * time.Second)
+							if !w.waiting() {
+								t.Fatalf("one session has got the lock twice, or nothing: %v", w.err)
+							}
+							if h.Context().Err() != nil {
+								t.Errorf("lost: %v", context.Cause(h.Context()))
+							}
+							if nodes, err := c.Ephemerals(t.Context(), h.Path()); err != nil || len(nodes) != 1 {
+								t.Errorf("the holder's node is %q, %v", nodes, err)
+							}
+							unlock(t, h)
+							next := w.got(t)
+							time.Sleep(5 * time.Second)
+							wantNodes(t, c, k.nodes)
+							unlock(t, next)
+							on.Store(false)
+							wantFreedom(t, srv, k, c)
+							struck[op] = struck[op] || hit.Load()
+						})
+					})
+				}
+			}
+		}
+		if !struck[zkproto.OpCreate2] && !struck[zkproto.OpMulti] || !struck[zkproto.OpGetData] && !struck[zkproto.OpExists] {
+			t.Errorf("%s: of all requests, only those of %v were lost: the test shows nothing", k.name, struck)
+		}
+	}
+}
+
+// The wait ends behind a holder, or at its worst moment: a request is on its way or lost, and nobody knows the name of its
+// node (CURATOR-79, kazoo #732, vitess #15756). The node is removed all the same.
+func TestCancelledWaitLeavesNoNode(t *testing.T) {
+	why := errors.New("changed my mind")
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		h, c := lock(t, k.of(client(t, srv))), client(t, srv)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w := wait(ctx, k.of(c))
+		if !w.waiting() {
+			t.Fatal(w.err)
+		}
+		cancel(why)
+		<-w.done
+		wantErr(t, w.err, why)
+		synctest.Wait()
+		wantNodes(t, c, 0)
+		unlock(t, h)
+		wantFreedom(t, srv, k, c)
+	})
+	for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetData} {
+		for _, fault := range append(faults, zktest.Pass) {
+			forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+				c := client(t, srv)
+				unlock(t, lock(t, k.of(c))) // makes the directories
+				synctest.Wait()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				srv.Intercept(op, func(string) zktest.Action {
+					cancel(why)
+					return fault
+				})
+				h, err := k.of(c).Lock(ctx)
+				srv.Intercept(op, nil)
+				if err == nil {
+					unlock(t, h) // it was admitted before it noticed, or has sent no such request
+				} else {
+					wantErr(t, err, why)
+				}
+				time.Sleep(time.Second) // for the reconnect
+				wantFreedom(t, srv, k, c)
+			})
+		}
+	}
+}
+
+// The session of a holder ends: it is told, and the next in line gets the lock. The session of a waiter ends: the waiter
+// queues again in its next session (CURATOR-595). A lost lock can be acquired again (consul #4902).
+func TestEndOfASessionEndsHoldsAndNoWaits(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		first, c := client(t, srv), client(t, srv)
+		dead := lock(t, k.of(first))
+		w := wait(t.Context(), k.of(c))
+		before, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Expire(before.ID())
+		<-before.Context().Done()
+		if !w.waiting() {
+			t.Fatalf("the wait has ended with its session: %v", w.err)
+		}
+		srv.Expire(dead.SessionID())
+		wantLost(t, dead)
+		h := w.got(t)
+		if h.SessionID() == before.ID() {
+			t.Error("the lock is held in a session that is over")
+		}
+		wantGrown(t, h, dead)
+		unlock(t, h)
+		again := lock(t, k.of(first))
+		wantGrown(t, again, h)
+		unlock(t, again)
+		wantFreedom(t, srv, k, first, c)
+	})
+}
+
+// The session has lapsed here, and the server has not noticed: our node of that session is still there, and no longer ours
+// (CURATOR-498, CURATOR-604, CURATOR-653, CURATOR-696, KAFKA-1387). The create in the next session may be lost, too, and
+// the search for its node finds the old one.
+func TestOwnNodeOfADyingSessionIsWaitedFor(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+			l := k.of(client(t, srv))
+			h := lock(t, l)
+			resume := srv.Stall()
+			<-h.Lost()
+			resume()
+			if drop {
+				dropOnce(srv, zkproto.OpCreate2, zktest.DropRequest)
+			}
+			_, err := l.TryLock(t.Context())
+			wantErr(t, err, holdfast.ErrLocked)
+			next := soon(t, l)
+			if next.SessionID() == h.SessionID() {
+				t.Error("the lock is held in the session that is over")
+			}
+			wantGrown(t, next, h)
+			wantErr(t, h.Unlock(), holdfast.ErrLost)
+			time.Sleep(time.Minute)
+			if next.Context().Err() != nil {
+				t.Error("the old Hold has removed the new one's node")
+			}
+			unlock(t, next)
+			wantFreedom(t, srv, k)
+		})
+	}
+}
+
+// Told in time: a holder is cut off, its session ends at the server, and the next in line gets the lock. The holder has been
+// told by then (CURATOR-460, CURATOR-696).
+func TestHolderIsToldBeforeTheNext(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		holder, next := newLine(t, srv), newLine(t, srv)
+		h := lock(t, k.of(holder.Client))
+		w := wait(t.Context(), k.of(next.Client))
+		if !w.waiting() {
+			t.Fatal("two hold the lock")
+		}
+		began := time.Now()
+		holder.cut()
+		got := w.got(t)
+		if h.Context().Err() == nil {
+			t.Errorf("%v after the cut, the next client holds the lock, and the holder has not been told", time.Since(began))
+		}
+		unlock(t, got)
+	})
+}
+
+// A node is removed under the holder, before Unlock or during it: then the event is in flight, and the delete reports the
+// loss. Of several nodes, the loss of one is that of all.
+func TestRemovedNodeIsALostLock(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		c, admin := client(t, srv), client(t, srv)
+		h := lock(t, k.of(c))
+		nodes, err := c.Ephemerals(t.Context(), "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, node := range nodes {
+			remove(t, admin, node)
+			wantLost(t, h)
+			wantFreedom(t, srv, k, c)
+			h = lock(t, k.of(c))
+			if again, err := c.Ephemerals(t.Context(), "/"); err != nil || len(again) != len(nodes) {
+				t.Fatal(again, err)
+			} else if nodes = again; node != nodes[0] {
+				break // names do not come back; the others are those of the first round
+			}
+		}
+		var removed atomic.Bool
+		for _, op := range []zkproto.Op{zkproto.OpDelete, zkproto.OpExists} {
+			srv.Intercept(op, func(string) zktest.Action {
+				if removed.CompareAndSwap(false, true) {
+					remove(t, admin, h.Path())
+				}
+				return zktest.Pass
+			})
+		}
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+		wantFreedom(t, srv, k, c)
+	})
+}
+
+// The name of a node comes back. Whatever ends a Hold removes only its own node, never the successor's (zk-ruby #34, etcd
+// #22082).
+func TestNoEndOfAHoldHitsTheNodeOfASuccessor(t *testing.T) {
+	for name, end := range map[string]func(h *holdfast.Hold) error{
+		"Unlock":           (*holdfast.Hold).Unlock,
+		"Unlock when told": func(h *holdfast.Hold) error { <-h.Lost(); return h.Unlock() },
+		"Release":          (*holdfast.Hold).Release,
+		"CommitAndUnlock":  func(h *holdfast.Hold) error { _, err := h.CommitAndUnlock(context.Background()); return err },
+		"its answer lost":  nil,
+	} {
+		forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+			if !k.comes {
+				t.Skip("no name comes back")
+			}
+			other := client(t, srv)
+			h := lock(t, k.of(client(t, srv)))
+			w := wait(t.Context(), k.of(other))
+			if end == nil {
+				dropOnce(srv, zkproto.OpDelete, zktest.DropReply)
+				unlock(t, h)
+			} else {
+				remove(t, other, h.Path())
+			}
+			next := w.got(t)
+			if end != nil {
+				if err := end(h); err != nil {
+					wantErr(t, err, holdfast.ErrLost)
+				}
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if next.Path() != h.Path() || next.Err() != nil {
+				t.Errorf("%s: the successor has %s, %v", name, next.Path(), next.Err())
+			}
+			unlock(t, next)
+		})
+	}
+}
+
+// A caller that waits for itself waits for ever. It is told at once, also if another lock is in between. TryLock of permits
+// does not wait.
+func TestLockUnderItsOwnHoldIsADeadlock(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		c := client(t, srv)
+		l := k.of(c)
+		err := holdfast.Do(t.Context(), l, func(ctx context.Context) error {
+			return holdfast.Do(ctx, holdfast.NewMutex(c, "/other"), func(ctx context.Context) error {
+				_, err := l.Lock(ctx)
+				wantErr(t, err, holdfast.ErrDeadlock)
+				_, err = l.TryLock(ctx)
+				wantErr(t, err, k.inside)
+				return nil
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFreedom(t, srv, k, c)
+	})
+}
+
+// The context ends and the lock becomes free at once. If the waiter acquired it then, nobody would release it (etcd #10111).
+func TestWhoHasGivenUpGetsNoLock(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		if k.parts {
+			t.Skip("no context that ends without waking anybody reaches the parts")
+		}
+		h := lock(t, k.of(client(t, srv)))
+		ctx := &spentContext{Context: t.Context()}
+		w := wait(ctx, k.of(client(t, srv)))
+		if !w.waiting() {
+			t.Fatal(w.err)
+		}
+		ctx.spent.Store(true)
+		unlock(t, h)
+		<-w.done
+		wantErr(t, w.err, context.Canceled)
+		if w.hold != nil {
+			t.Error("Lock returned a Hold though its context had ended")
+		}
+		wantFreedom(t, srv, k)
+	})
+}
+
+// A spentContext has ended without waking those that wait for its Done. So a waiter sees it that another event wakes at the
+// same moment.
+type spentContext struct {
+	context.Context
+	spent atomic.Bool
+}
+
+func (c *spentContext) Done() <-chan struct{} { return nil }
+
+func (c *spentContext) Err() error {
+	if c.spent.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Many callers try and wait over connections that break all the time. No more hold the lock than may, tokens grow, nobody
+// waits for ever, and nothing is left behind (hazards 24 and 47).
+func TestManyCallersUnderFaults(t *testing.T) {
+	type crowd struct {
+		kind
+		room   int32 // how many may hold it; 0: one
+		weight func(c *zk.Client, i int) (l holdfast.Locker, takes int32)
+	}
+	var all []crowd
+	for _, k := range kinds() {
+		all = append(all, crowd{kind: k})
+	}
+	for _, layout := range semaphoreLayouts {
+		all = append(all, crowd{kind{name: "permits of " + layout.Name}, 3, func(c *zk.Client, i int) (holdfast.Locker, int32) {
+			return holdfast.NewSemaphore(c, lockPath, 3, holdfast.WithLayout(layout)).Locker(1 + i%2), int32(1 + i%2)
+		}})
+	}
+	all = append(all, crowd{kind{name: "three slots"}, 3, func(c *zk.Client, i int) (holdfast.Locker, int32) {
+		return holdfast.NewSlots(c, lockPath, 3).Locker(i%5 - 1), 1
+	}})
+	for _, k := range all {
+		if k.room == 0 {
+			k.room, k.weight = 1, func(c *zk.Client, _ int) (holdfast.Locker, int32) { return k.of(c), 1 }
+		}
+		t.Run(k.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				var n atomic.Int64
+				var healed atomic.Bool
+				for _, op := range []zkproto.Op{
+					zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData,
+				} {
+					srv.Intercept(op, func(path string) zktest.Action {
+						if !healed.Load() && n.Add(1)%41 == 0 {
+							return faults[n.Load()%2]
+						}
+						return zktest.Pass
+					})
+				}
+				var group sync.WaitGroup
+				var mu sync.Mutex
+				held := make(map[int]bool)  // slots
+				last := make(map[int]int64) // tokens of slots
+				var out, most, turns int32
+				var clients []*zk.Client
+				for i := range 4 {
+					c := client(t, srv)
+					clients = append(clients, c)
+					for j := range 4 {
+						l, takes := k.weight(c, i+j)
+						group.Go(func() {
+							for range 5 {
+								h, err := l.TryLock(t.Context())
+								if err != nil {
+									if h, err = l.Lock(t.Context()); err != nil {
+										t.Error(err)
+										return
+									}
+								}
+								mu.Lock()
+								turns, out = turns+1, out+takes
+								most = max(most, out)
+								if slot := h.Slot(); k.room == 1 || slot >= 0 {
+									if held[slot] {
+										t.Errorf("two hold the lock or slot %d", slot)
+									}
+									if h.Token() < last[slot] || h.Token() == last[slot] && !k.oneLine {
+										t.Errorf("token %d after %d", h.Token(), last[slot])
+									}
+									held[slot], last[slot] = true, h.Token()
+								}
+								mu.Unlock()
+								time.Sleep(5 * time.Millisecond)
+								mu.Lock()
+								out -= takes
+								held[h.Slot()] = false
+								mu.Unlock()
+								unlock(t, h)
+							}
+						})
+					}
+				}
+				group.Wait()
+				healed.Store(true)
+				if turns != 80 || most != k.room {
+					t.Errorf("%d turns, at most %d out; want 80, %d", turns, most, k.room)
+				}
+				time.Sleep(time.Second)
+				for _, c := range clients {
+					wantNodes(t, c, 0)
+				}
+			})
+		})
+	}
+}
