@@ -106,7 +106,7 @@ func TestTurnstileOfALongQueueGetsAWatermark(t *testing.T) {
 				if err != nil || strings.HasPrefix(string(data), "holdfast: passed ") == disturbed {
 					t.Errorf("the turnstile has %q, %v; disturbed: %v", data, err, disturbed)
 				}
-				wantFree(t, s, 1, 1)
+				wantOf(t, s, 1, 1)
 			})
 		})
 	}

@@ -41,17 +41,35 @@ var limits = map[string]struct {
 	}},
 }
 
-// eachLimit runs f for each of them. of makes a lock with a client of its own.
-func eachLimit(t *testing.T, f func(t *testing.T, srv *zktest.Server, turnstile string, of func(n int, opts ...holdfast.Option) holdfast.Locker)) {
+// eachLimited runs f for each of them. of makes a lock with a client of its own.
+func eachLimited(t *testing.T, f func(t *testing.T, srv *zktest.Server, turnstile string, of func(n int, opts ...holdfast.Option) (limited, holdfast.Locker))) {
 	for name, l := range limits {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				f(t, srv, l.turnstile, func(n int, opts ...holdfast.Option) holdfast.Locker {
-					_, locker := l.of(client(t, srv), n, opts...)
-					return locker
+				f(t, srv, l.turnstile, func(n int, opts ...holdfast.Option) (limited, holdfast.Locker) {
+					return l.of(client(t, srv), n, opts...)
 				})
 			})
 		})
+	}
+}
+
+// eachLimit is eachLimited for tests that only lock.
+func eachLimit(t *testing.T, f func(t *testing.T, srv *zktest.Server, turnstile string, of func(n int, opts ...holdfast.Option) holdfast.Locker)) {
+	eachLimited(t, func(t *testing.T, srv *zktest.Server, turnstile string, of func(int, ...holdfast.Option) (limited, holdfast.Locker)) {
+		f(t, srv, turnstile, func(n int, opts ...holdfast.Option) holdfast.Locker {
+			_, locker := of(n, opts...)
+			return locker
+		})
+	})
+}
+
+// wantOf checks how many of the permits or slots are free.
+func wantOf(t *testing.T, l limited, free, limit int) {
+	t.Helper()
+	f, n, err := l.Available(t.Context())
+	if err != nil || f != free || n != limit {
+		t.Errorf("%d of %d free (%v); want %d of %d", f, n, err, free, limit)
 	}
 }
 
@@ -312,5 +330,165 @@ func TestNumberOfShardsThatNobodyUsesCanBeReplaced(t *testing.T) {
 		stop, began := run(4)
 		wantBegun(t, began)
 		wantErr(t, stop(), context.Canceled)
+	})
+}
+
+// A caller without a number follows the stored one. A caller that claims another is refused.
+func TestNumberIsStoredAndVerified(t *testing.T) {
+	eachLimited(t, func(t *testing.T, srv *zktest.Server, turnstile string, of func(int, ...holdfast.Option) (limited, holdfast.Locker)) {
+		follower, follows := of(0)
+		_, err := follows.Lock(t.Context())
+		wantErr(t, err, holdfast.ErrLimit) // no number is stored
+		_, _, err = follower.Available(t.Context())
+		wantErr(t, err, holdfast.ErrLimit)
+		_, two := of(2)
+		h := lock(t, two)
+		_, three := of(3)
+		for _, acquire := range []func(holdfast.Locker, context.Context) (*holdfast.Hold, error){holdfast.Locker.Lock, holdfast.Locker.TryLock} {
+			_, err = acquire(three, t.Context())
+			wantErr(t, err, holdfast.ErrLimit)
+			if !strings.Contains(fmt.Sprint(err), "it is 2, not 3") {
+				t.Error(err)
+			}
+		}
+		unlock(t, lock(t, follows))
+		wantErr(t, follower.SetLimit(t.Context(), 0), holdfast.ErrLimit)
+		wantStored(t, srv, "2") // kazoo looks for it
+		unlock(t, h)
+	})
+}
+
+// As many hold it as the number says, and the others wait in order.
+func TestAsManyHoldAsTheNumberSays(t *testing.T) {
+	eachLimited(t, func(t *testing.T, srv *zktest.Server, turnstile string, of func(int, ...holdfast.Option) (limited, holdfast.Locker)) {
+		l, three := of(3)
+		wantOf(t, l, 3, 3)
+		held := []*holdfast.Hold{lock(t, three), lock(t, three), lock(t, three)}
+		wantOf(t, l, 0, 3)
+		_, err := three.TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		var all []*waiter
+		for range 3 {
+			_, other := of(3)
+			all = append(all, wait(t.Context(), other))
+		}
+		for i, h := range held {
+			if in, _ := apart(all); len(in) != i {
+				t.Fatalf("%d of the waiters are in, after %d have left", len(in), i)
+			}
+			unlock(t, h)
+			held[i] = all[i].got(t)
+		}
+		for i, h := range held {
+			wantOf(t, l, i, 3)
+			unlock(t, h)
+		}
+		wantOf(t, l, 3, 3)
+	})
+}
+
+// The number is lowered while a caller is about to be admitted under the old one. The transaction fails.
+func TestAdmissionOnAnOldNumberFails(t *testing.T) {
+	eachLimited(t, func(t *testing.T, srv *zktest.Server, turnstile string, of func(int, ...holdfast.Option) (limited, holdfast.Locker)) {
+		admin, first := of(0)
+		if err := admin.SetLimit(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		h := lock(t, first)
+		var cut atomic.Bool
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+			if cut.CompareAndSwap(false, true) {
+				if err := admin.SetLimit(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
+			}
+			return zktest.Pass
+		})
+		_, second := of(0)
+		_, err := second.TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		unlock(t, h)
+		wantOf(t, admin, 1, 1)
+	})
+}
+
+// A holder of the turnstile sleeps and is thrown out, and another client is admitted meanwhile. The sleeper takes nothing
+// on top of that.
+func TestSleeperAtTheTurnstileTakesNothing(t *testing.T) {
+	eachLimited(t, func(t *testing.T, srv *zktest.Server, turnstile string, of func(int, ...holdfast.Option) (limited, holdfast.Locker)) {
+		admin := client(t, srv)
+		l, sleeper := of(1)
+		_, other := of(1)
+		unlock(t, lock(t, sleeper))
+		synctest.Wait()
+		var slept atomic.Bool
+		taken := make(chan *holdfast.Hold, 1)
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+			if slept.CompareAndSwap(false, true) {
+				turns, _, err := admin.Children(t.Context(), turnstile)
+				if err != nil || len(turns) != 1 {
+					t.Error(turns, err)
+				}
+				for _, turn := range turns {
+					remove(t, admin, turnstile+"/"+turn)
+				}
+				h, err := other.TryLock(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				taken <- h
+			}
+			return zktest.Pass
+		})
+		w := wait(t.Context(), sleeper)
+		h := <-taken
+		if !w.waiting() {
+			t.Fatalf("two are in, and one may be (%v)", w.err)
+		}
+		unlock(t, h)
+		unlock(t, w.got(t))
+		wantOf(t, l, 1, 1)
+	})
+}
+
+// Revoke reaches a holder and Break a waiter, which then queues again. Break of a holder lets the next in.
+func TestRevokeAndBreakReachHoldersAndWaiters(t *testing.T) {
+	eachLimited(t, func(t *testing.T, srv *zktest.Server, turnstile string, of func(int, ...holdfast.Option) (limited, holdfast.Locker)) {
+		layout := holdfast.LayoutCurator
+		if strings.HasPrefix(turnstile, lockPath+"-") {
+			layout = holdfast.LayoutKazoo
+		}
+		c := client(t, srv)
+		l, locker := of(1)
+		h, w := lock(t, locker), wait(t.Context(), locker)
+		waiter := func() int64 {
+			t.Helper()
+			entries, err := holdfast.List(t.Context(), c, lockPath, layout)
+			if err != nil || len(entries) != 2 || !entries[0].Held || entries[0].Token != h.Token() || entries[1].Held {
+				t.Fatal(entries, err)
+			}
+			return entries[1].Token
+		}
+		if err := holdfast.Revoke(t.Context(), c, lockPath, h.Token()); err != nil {
+			t.Fatal(err)
+		}
+		<-h.Revoked()
+		before := waiter()
+		if err := holdfast.Break(t.Context(), c, lockPath, before); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if !w.waiting() {
+			t.Fatal("the waiter gave up", w.err)
+		}
+		if after := waiter(); after <= before {
+			t.Errorf("the waiter's token is %d after %d; want a greater one", after, before)
+		}
+		if err := holdfast.Break(t.Context(), c, lockPath, h.Token()); err != nil {
+			t.Fatal(err)
+		}
+		wantLost(t, h)
+		unlock(t, w.got(t))
+		wantOf(t, l, 1, 1)
 	})
 }

@@ -138,15 +138,15 @@ func TestMultiLockTakesTheMostPermits(t *testing.T) {
 			}
 			m := holdfast.NewMultiLock(append(ls, holdfast.NewMutex(c, lockPath+"/a"))...)
 			h := lock(t, m)
-			wantFree(t, sem, 2, 5)
+			wantOf(t, sem, 2, 5)
 			unlock(t, h)
 			h, err := m.TryLock(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantFree(t, sem, 2, 5)
+			wantOf(t, sem, 2, 5)
 			unlock(t, h)
-			wantFree(t, sem, 5, 5)
+			wantOf(t, sem, 5, 5)
 		}
 		_, err := holdfast.NewMultiLock(sem.Locker(6), sem.Locker(1)).Lock(t.Context())
 		wantErr(t, err, holdfast.ErrLimit)

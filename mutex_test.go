@@ -268,20 +268,6 @@ func TestPredecessorThatVanishesBeforeTheWatch(t *testing.T) {
 	})
 }
 
-func TestForeignChildrenAreNoContenders(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		m := holdfast.NewMutex(c, lockPath)
-		unlock(t, lock(t, m))
-		for _, name := range []string{"lease_holder", "content", "lock-", "x-lock-1", "__lock__0000000000x", "other-0000000000"} {
-			if _, _, err := c.Create(t.Context(), lockPath+"/"+name, nil, zk.Persistent); err != nil {
-				t.Fatal(err)
-			}
-		}
-		unlock(t, lock(t, m))
-	})
-}
-
 func TestDirectoryThatIsRemovedIsMadeAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)

@@ -40,34 +40,26 @@ func wantSlot(t *testing.T, h *holdfast.Hold, want int) {
 	}
 }
 
-func wantFreeSlots(t *testing.T, s *holdfast.Slots, free, n int) {
-	t.Helper()
-	f, l, err := s.Available(t.Context())
-	if err != nil || f != free || l != n {
-		t.Errorf("%d of %d free (%v); want %d of %d", f, l, err, free, n)
-	}
-}
-
 func TestSlotsGiveTheLowestFreeNumber(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := slots(t, srv, 12)
-		wantFreeSlots(t, s, 12, 12)
+		wantOf(t, s, 12, 12)
 		var held []*holdfast.Hold
 		for i := range 12 { // past one digit: the order of names is that of numbers
 			held = append(held, acquire(t, slots(t, srv, 12), i))
 		}
-		wantFreeSlots(t, s, 0, 12)
+		wantOf(t, s, 0, 12)
 		for _, i := range []int{10, 3, 7} {
 			unlock(t, held[i])
 		}
-		wantFreeSlots(t, s, 3, 12)
+		wantOf(t, s, 3, 12)
 		for _, i := range []int{3, 7, 10} {
 			h := acquire(t, s, i)
 			if h.Token() <= held[i].Token() {
 				t.Errorf("slot %d: token %d after %d; want it to grow", i, h.Token(), held[i].Token())
 			}
 		}
-		wantFreeSlots(t, s, 0, 12)
+		wantOf(t, s, 0, 12)
 		_, err := s.TryAcquire(t.Context())
 		wantErr(t, err, holdfast.ErrLocked)
 	})
@@ -133,54 +125,6 @@ func TestRestartedProcessKeepsItsSlot(t *testing.T) {
 	})
 }
 
-// When all slots are taken, callers wait in order, and a released slot goes to the first of them, whatever
-// the others wish.
-func TestSlotsAreGivenInOrder(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := slots(t, srv, 2)
-		zero, one := acquire(t, s, 0), acquire(t, s, 1)
-		first := wait(t.Context(), slots(t, srv, 2).Locker())
-		second := wait(t.Context(), slots(t, srv, 2).Locker(1))
-		if !first.waiting() || !second.waiting() {
-			t.Fatal("more slots are out than there are")
-		}
-		unlock(t, one)
-		h := first.got(t)
-		wantSlot(t, h, 1)
-		if !second.waiting() {
-			t.Fatal("a slot was given twice")
-		}
-		_, err := s.TryAcquire(t.Context())
-		wantErr(t, err, holdfast.ErrLocked)
-		unlock(t, zero)
-		g := second.got(t)
-		wantSlot(t, g, 0)
-		unlock(t, g)
-		unlock(t, h)
-	})
-}
-
-func TestNumberOfSlotsIsStoredAndVerified(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		follower := slots(t, srv, 0)
-		_, err := follower.Acquire(t.Context())
-		wantErr(t, err, holdfast.ErrLimit) // no number is stored
-		_, _, err = follower.Available(t.Context())
-		wantErr(t, err, holdfast.ErrLimit)
-		h := acquire(t, slots(t, srv, 2), 0)
-		_, err = slots(t, srv, 3).Acquire(t.Context())
-		wantErr(t, err, holdfast.ErrLimit)
-		if err == nil || !strings.Contains(err.Error(), "it is 2, not 3") {
-			t.Error(err)
-		}
-		_, err = slots(t, srv, 3).TryAcquire(t.Context())
-		wantErr(t, err, holdfast.ErrLimit)
-		unlock(t, acquire(t, follower, 1))
-		wantErr(t, follower.SetLimit(t.Context(), 0), holdfast.ErrLimit)
-		unlock(t, h)
-	})
-}
-
 func TestNumberOfSlotsChangesLive(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := slots(t, srv, 0)
@@ -207,7 +151,7 @@ func TestNumberOfSlotsChangesLive(t *testing.T) {
 				t.Errorf("slot %d is lost", i)
 			}
 		}
-		wantFreeSlots(t, s, 0, 2)
+		wantOf(t, s, 0, 2)
 		w := wait(t.Context(), slots(t, srv, 0).Locker(3))
 		unlock(t, held[3])
 		if !w.waiting() {
@@ -217,76 +161,14 @@ func TestNumberOfSlotsChangesLive(t *testing.T) {
 		unlock(t, held[1])
 		held[1] = w.got(t)
 		wantSlot(t, held[1], 1)
-		wantFreeSlots(t, s, 0, 2)
+		wantOf(t, s, 0, 2)
 		unlock(t, held[0])
-		wantFreeSlots(t, s, 1, 2)
+		wantOf(t, s, 1, 2)
 		unlock(t, acquire(t, s, 0, 2, 3))
 		unlock(t, held[2])
 		unlock(t, held[1])
 		set(4)
 		unlock(t, acquire(t, s, 3, 3))
-	})
-}
-
-// The number of slots is lowered while a caller is about to take the slot that goes. The transaction fails.
-func TestSlotBeyondANewLimitIsNotGiven(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		s, admin := slots(t, srv, 0), slots(t, srv, 0)
-		if err := admin.SetLimit(t.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
-		zero := acquire(t, admin, 0)
-		var cut atomic.Bool
-		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
-			if cut.CompareAndSwap(false, true) {
-				if err := admin.SetLimit(t.Context(), 1); err != nil {
-					t.Error(err)
-				}
-			}
-			return zktest.Pass
-		})
-		_, err := s.TryAcquire(t.Context())
-		wantErr(t, err, holdfast.ErrLocked)
-		unlock(t, zero)
-	})
-}
-
-// A holder of the turnstile sleeps and is thrown out, and another client takes a slot meanwhile. The
-// sleeper tries again, and takes another one.
-func TestSleeperAtTheTurnstileOfSlotsTakesNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		s, other := slots(t, srv, 3), slots(t, srv, 3)
-		unlock(t, acquire(t, s, 0))
-		synctest.Wait()
-		var slept atomic.Bool
-		taken := make(chan *holdfast.Hold, 1)
-		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
-			if slept.CompareAndSwap(false, true) {
-				turn, err := holdfast.List(t.Context(), c, lockPath)
-				if err != nil || len(turn) != 1 || turn[0].Held {
-					t.Error(turn, err)
-				}
-				if err := holdfast.Break(t.Context(), c, lockPath, turn[0].Token); err != nil {
-					t.Error(err)
-				}
-				h, err := other.TryAcquire(t.Context(), 1) // the one that the sleeper wants
-				if err != nil {
-					t.Error(err)
-				}
-				taken <- h
-			}
-			return zktest.Pass
-		})
-		again, err := s.TryAcquire(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantSlot(t, again, 0)
-		h := <-taken
-		wantSlot(t, h, 1)
-		unlock(t, again)
-		unlock(t, h)
 	})
 }
 
@@ -362,9 +244,9 @@ func TestSlotInAMultiLock(t *testing.T) {
 		if got := zero.Tokens(); len(got) != 1 || got[0].Path != slotNode(0) || got[0].Token != zero.Token() {
 			t.Errorf("tokens %v; want that of the slot", got)
 		}
-		wantFreeSlots(t, s, 2, 4)
+		wantOf(t, s, 2, 4)
 		unlock(t, h)
-		wantFreeSlots(t, s, 3, 4)
+		wantOf(t, s, 3, 4)
 		alone := lock(t, m)
 		if alone.Slot() != -1 {
 			t.Errorf("a Mutex has slot %d", alone.Slot())
@@ -399,18 +281,8 @@ func TestListShowsSlots(t *testing.T) {
 				t.Errorf("%+v, %v; want none of what List shows", found, err)
 			}
 		}
-		if err := holdfast.Revoke(t.Context(), c, lockPath, one.Token()); err != nil {
-			t.Fatal(err)
-		}
-		<-one.Revoked()
-		if err := holdfast.Break(t.Context(), c, lockPath, one.Token()); err != nil {
-			t.Fatal(err)
-		}
-		<-one.Lost()
-		h := w.got(t)
-		wantSlot(t, h, 1)
-		wantErr(t, one.Unlock(), holdfast.ErrLost)
-		for _, h := range []*holdfast.Hold{two, zero, h} {
+		unlock(t, one)
+		for _, h := range []*holdfast.Hold{two, zero, w.got(t)} {
 			unlock(t, h)
 		}
 	})
@@ -426,19 +298,5 @@ func TestSlotNodesAreNotRewritten(t *testing.T) {
 			t.Errorf("version %d, %v; want 0", stat.Version, err)
 		}
 		unlock(t, h)
-	})
-}
-
-// A node in the directory of the slots counts only if it is a slot.
-func TestForeignChildrenAreNoSlots(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, s := client(t, srv), slots(t, srv, 1)
-		unlock(t, acquire(t, s, 0))
-		for _, name := range []string{"content", "slot-0", "slot-1", "slot--000000001", "slot-00000000000", "x-slot-0000000000"} {
-			if _, _, err := c.Create(t.Context(), lockPath+"/slots/"+name, nil, zk.Persistent); err != nil {
-				t.Fatal(err)
-			}
-		}
-		unlock(t, acquire(t, s, 0))
 	})
 }

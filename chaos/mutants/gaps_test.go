@@ -41,12 +41,12 @@ func ofTheGaps() []mutant {
 		{
 			number: 577, bug: "List knows nothing of kazoo's semaphore", where: "our own, until 3227eb9",
 			edits: []edit{{"list.go", "if g.Semaphore.Lease != \"\" && !g.Semaphore.Numbered {", "if false {"}},
-			tests: []string{"TestBreakTakesAllPermitsOfOneToken", "TestRevokeAndBreakReachHoldersAndWaitersOfASemaphore"},
+			tests: []string{"TestBreakTakesAllPermitsOfOneToken", "TestRevokeAndBreakReachHoldersAndWaiters"},
 		},
 		{
 			number: 578, bug: "Break does not find the waiters of kazoo's semaphore", where: "our own, until 3227eb9",
 			edits: []edit{{"revoke.go", "range names.Semaphores() {", "range names.Semaphores()[:1] {"}},
-			tests: []string{"TestRevokeAndBreakReachHoldersAndWaitersOfASemaphore"},
+			tests: []string{"TestRevokeAndBreakReachHoldersAndWaiters"},
 		},
 		{
 			number: 579, bug: "a beginning that is withdrawn takes the older one with it", where: "our own, until 3227eb9",

@@ -13,7 +13,7 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 298, bug: "a semaphore lets in one permit too many", where: "–",
 			edits: []edit{{"turnstile.go", "case s.used(v)+n <= v.limit:", "case s.used(v)+n <= v.limit+1:"}},
-			tests: []string{"TestSemaphoreLetsInAsManyAsItsLimit", "TestAcquireOfSeveralIsAtomicAndInOrder"},
+			tests: []string{"TestAsManyHoldAsTheNumberSays", "TestAcquireOfSeveralIsAtomicAndInOrder"},
 		},
 		{
 			number: 299, bug: "the removal of a waiter's own node is not looked at when its turn comes", where: "etcd #11456",
@@ -182,7 +182,7 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 329, bug: "whatever is in the directory of permits counts as a permit", where: "kazoo's Semaphore",
 			edits: []edit{{"internal/queue/names/grammar.go", "return len(permits)", "return len(names)"}},
-			tests: []string{"TestForeignChildrenAreNoPermits"},
+			tests: []string{"TestForeignChildrenAreNoContenders"},
 		},
 		{
 			number: 330, bug: "the queue is listed at a server that may be behind", where: "–",

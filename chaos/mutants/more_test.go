@@ -65,7 +65,7 @@ func ofTheLocks() []mutant {
 		{
 			number: 36, bug: "a semaphore lets in on a limit that was changed meanwhile", where: "–",
 			edits: []edit{{"turnstile.go", "zk.CheckOp(s.lock.Path, version)", "zk.CheckOp(s.lock.Path, zk.AnyVersion)"}},
-			tests: []string{"TestAdmissionOnAnOldLimitFails"},
+			tests: []string{"TestAdmissionOnAnOldNumberFails"},
 		},
 		{
 			number: 37, bug: "a lock ends with the context that it was taken with", where: "vitess #11794",

@@ -41,12 +41,12 @@ func ofTheSlots() []mutant {
 		{
 			number: 455, bug: "slots let in who was thrown out of their turnstile meanwhile", where: "Kleppmann 2016",
 			edits: []edit{{"turnstile.go", "[]zk.Op{zk.DeleteOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
-			tests: []string{"TestSleeperAtTheTurnstileOfSlotsTakesNothing"},
+			tests: []string{"TestSleeperAtTheTurnstileTakesNothing"},
 		},
 		{
 			number: 456, bug: "a slot is taken under a limit that was changed meanwhile", where: "–",
 			edits: []edit{{"turnstile.go", "zk.CheckOp(s.lock.Path, version)", "zk.CheckOp(s.lock.Path, zk.AnyVersion)"}},
-			tests: []string{"TestSlotBeyondANewLimitIsNotGiven"},
+			tests: []string{"TestAdmissionOnAnOldNumberFails"},
 		},
 		{
 			number: 457, bug: "a slot whose transaction got no answer counts as not taken when the caller gives up", where: "CURATOR-462",
@@ -66,7 +66,7 @@ func ofTheSlots() []mutant {
 		{
 			number: 460, bug: "a caller at the turnstile is not told that a slot was released", where: "–",
 			edits: []edit{{"turnstile.go", "\t\tleases = v.leases.C\n", "\t\tleases = nil\n"}},
-			tests: []string{"TestSlotsAreGivenInOrder"},
+			tests: []string{"TestAsManyHoldAsTheNumberSays"},
 		},
 		{
 			number: 461, bug: "all slots are fenced as one resource", where: "–",
@@ -91,7 +91,7 @@ func ofTheSlots() []mutant {
 		{
 			number: 465, bug: "nobody compares the claimed number of slots with the stored one", where: "–",
 			edits: []edit{{"turnstile.go", "case v.limit != 0 && s.limit != 0 && v.limit != s.limit:", "case false:"}},
-			tests: []string{"TestNumberOfSlotsIsStoredAndVerified"},
+			tests: []string{"TestNumberIsStoredAndVerified"},
 		},
 		{
 			number: 466, bug: "a caller waits for a slot that its own context holds", where: "–",
@@ -119,7 +119,7 @@ func ofTheSlots() []mutant {
 		{
 			number: 470, bug: "whatever is in the directory of slots counts as a slot", where: "kazoo's Semaphore",
 			edits: []edit{{"internal/queue/names/grammar.go", "return len(permits)", "return len(names)"}},
-			tests: []string{"TestForeignChildrenAreNoSlots"},
+			tests: []string{"TestForeignChildrenAreNoContenders"},
 		},
 		{
 			number: 471, bug: "slots count on from the number of those that are taken, in the simulation", where: "–",
