@@ -42,36 +42,6 @@ func TestCommitWritesWhileHeld(t *testing.T) {
 	})
 }
 
-// The holder does not know yet that it lost the lock, and its successor has written. The
-// transaction fails (CURATOR-607).
-func TestCommitAfterTheLossDoesNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := client(t, srv), client(t, srv)
-		h := lock(t, holdfast.NewMutex(c, lockPath))
-		if _, err := h.Commit(t.Context(), zk.CreateOp(ledger, nil, zk.Persistent)); err != nil {
-			t.Fatal(err)
-		}
-		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
-			srv.Intercept(zkproto.OpMulti, nil)
-			if err := other.Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
-				t.Error(err)
-			}
-			next := lock(t, holdfast.NewMutex(other, lockPath))
-			if _, err := next.Commit(t.Context(), zk.SetOp(ledger, []byte("successor"), zk.AnyVersion)); err != nil {
-				t.Error(err)
-			}
-			return zktest.Pass
-		})
-		_, err := h.Commit(t.Context(), zk.SetOp(ledger, []byte("late"), zk.AnyVersion))
-		wantErr(t, err, holdfast.ErrLost)
-		<-h.Lost()
-		if data, _, err := c.Get(t.Context(), ledger); err != nil || string(data) != "successor" {
-			t.Errorf("%q, %v", data, err)
-		}
-		wantErr(t, h.Unlock(), holdfast.ErrLost)
-	})
-}
-
 func TestCommitAfterExpiryIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
@@ -540,39 +510,6 @@ func TestCommitAndUnlockBeforeTheLocalHandoff(t *testing.T) {
 		}
 		unlock(t, g)
 	})
-}
-
-// Release does not wait for the server. Whatever the session sends afterwards finds the lock free.
-func TestReleaseGoesAheadOfLaterRequests(t *testing.T) {
-	for name, of := range map[string]func(c *zk.Client) holdfast.Locker{
-		"Mutex": func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
-		"names": func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutWriteLock))
-		},
-		"NodeLock":  func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
-		"Semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(2) },
-		"MultiLock": func(c *zk.Client) holdfast.Locker { return holdfast.NewMultiLock(mutexes(c, "a", "b", "c")...) },
-		"read side": func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := client(t, srv)
-				l := of(c)
-				for range 20 {
-					h, err := l.TryLock(t.Context())
-					if err != nil {
-						t.Fatal(err)
-					}
-					if err := h.Release(); err != nil {
-						t.Fatal(err)
-					}
-					wantErr(t, context.Cause(h.Context()), holdfast.ErrNotHeld)
-					wantErr(t, h.Release(), holdfast.ErrNotHeld)
-					wantErr(t, h.Unlock(), holdfast.ErrNotHeld)
-				}
-			})
-		})
-	}
 }
 
 func TestReleaseDoesNotWaitForTheServer(t *testing.T) {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,6 +86,17 @@ func wantNodes(t *testing.T, c *zk.Client, want int) {
 	if names, err := c.Ephemerals(t.Context(), "/"); err != nil || len(names) != want {
 		t.Errorf("the session has the nodes %q, %v; want %d", names, err, want)
 	}
+}
+
+// heldBy returns the nodes of the holder that c has, in some order that is the same each time.
+func heldBy(t *testing.T, c *zk.Client, k kind) []string {
+	t.Helper()
+	nodes, err := c.Ephemerals(t.Context(), "/")
+	if err != nil || len(nodes) != k.nodes {
+		t.Fatalf("%q, %v; want %d nodes", nodes, err, k.nodes)
+	}
+	slices.SortFunc(nodes, func(a, b string) int { return strings.Compare(path.Dir(a), path.Dir(b)) })
+	return nodes
 }
 
 // wantFreedom checks that the clients have left no node, and that nothing is in another's way.
@@ -378,20 +392,11 @@ func TestRemovedNodeIsALostLock(t *testing.T) {
 	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
 		c, admin := client(t, srv), client(t, srv)
 		h := lock(t, k.of(c))
-		nodes, err := c.Ephemerals(t.Context(), "/")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, node := range nodes {
-			remove(t, admin, node)
+		for i := range k.nodes {
+			remove(t, admin, heldBy(t, c, k)[i])
 			wantLost(t, h)
 			wantFreedom(t, srv, k, c)
 			h = lock(t, k.of(c))
-			if again, err := c.Ephemerals(t.Context(), "/"); err != nil || len(again) != len(nodes) {
-				t.Fatal(again, err)
-			} else if nodes = again; node != nodes[0] {
-				break // names do not come back; the others are those of the first round
-			}
 		}
 		var removed atomic.Bool
 		for _, op := range []zkproto.Op{zkproto.OpDelete, zkproto.OpExists} {
@@ -403,6 +408,166 @@ func TestRemovedNodeIsALostLock(t *testing.T) {
 			})
 		}
 		wantErr(t, h.Unlock(), holdfast.ErrLost)
+		wantFreedom(t, srv, k, c)
+	})
+}
+
+// The holder does not know yet that it has lost one of its nodes, and its successor has written. The transaction fails
+// (CURATOR-607).
+func TestCommitAfterTheLossDoesNothing(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		c, other := client(t, srv), client(t, srv)
+		if _, _, err := c.Create(t.Context(), ledger, nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		for i := range k.nodes {
+			h := lock(t, k.of(c))
+			if _, err := h.Commit(t.Context(), zk.SetOp(ledger, []byte("holder"), zk.AnyVersion)); err != nil {
+				t.Fatal(err)
+			}
+			lost := heldBy(t, c, k)[i]
+			srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+				srv.Intercept(zkproto.OpMulti, nil)
+				remove(t, other, lost)
+				if k.nodes == 1 {
+					next := lock(t, k.of(other))
+					if _, err := next.Commit(t.Context(), zk.SetOp(ledger, []byte("successor"), zk.AnyVersion)); err != nil {
+						t.Error(err)
+					}
+					defer unlock(t, next)
+				}
+				return zktest.Pass
+			})
+			_, err := h.Commit(t.Context(), zk.SetOp(ledger, []byte("late"), zk.AnyVersion))
+			wantErr(t, err, holdfast.ErrLost)
+			if data, _, err := c.Get(t.Context(), ledger); err != nil || string(data) == "late" {
+				t.Errorf("%q, %v", data, err)
+			}
+			wantLost(t, h)
+			wantFreedom(t, srv, k, c, other)
+		}
+	})
+}
+
+// The context of Lock bounds the wait. The lock outlives it, for longer than a session lasts, and keeps its values (vitess
+// #11794).
+func TestContextOfLockBoundsTheWaitNotTheHold(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		type key struct{}
+		c := client(t, srv)
+		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "kept"), time.Second)
+		h, err := k.of(c).Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		time.Sleep(5 * time.Minute)
+		if h.Context().Err() != nil || !time.Now().Before(h.Deadline()) {
+			t.Errorf("lost: %v", context.Cause(h.Context()))
+		}
+		if h.Context().Value(key{}) != "kept" {
+			t.Error("the hold's context has lost the values")
+		}
+		_, err = k.of(client(t, srv)).TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		unlock(t, h)
+		wantErr(t, context.Cause(h.Context()), holdfast.ErrNotHeld)
+		wantFreedom(t, srv, k, c)
+	})
+}
+
+// Holders and waiters outlast connections that break and a server that starts again, and the event still comes.
+func TestHoldsAndWaitsSurviveReconnects(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		c := client(t, srv)
+		h := lock(t, k.of(client(t, srv)))
+		w := wait(t.Context(), k.of(c))
+		for i := range 10 {
+			if i == 5 {
+				srv.Restart()
+			} else {
+				srv.CloseClientConnections()
+			}
+			time.Sleep(time.Second)
+		}
+		if !w.waiting() || h.Context().Err() != nil {
+			t.Fatalf("the wait has ended: %v, or the hold: %v", w.err, context.Cause(h.Context()))
+		}
+		unlock(t, h)
+		time.Sleep(10 * time.Second) // the waiter looks again after 30 s
+		if w.waiting() {
+			t.Error("no event has woken the waiter")
+		}
+		unlock(t, w.got(t))
+		wantFreedom(t, srv, k, c)
+	})
+}
+
+// Of many that release a Hold at once, one succeeds, and none touches the next Hold (CURATOR-376).
+func TestUnlockByManyAtOnceSucceedsOnce(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		l := k.of(client(t, srv))
+		h := lock(t, l)
+		var group sync.WaitGroup
+		var ok atomic.Int32
+		for range 10 {
+			group.Go(func() {
+				if err := h.Unlock(); err == nil {
+					ok.Add(1)
+				} else {
+					wantErr(t, err, holdfast.ErrNotHeld)
+				}
+			})
+		}
+		group.Wait()
+		if ok.Load() != 1 {
+			t.Errorf("%d of 10 unlocked; want 1", ok.Load())
+		}
+		again := lock(t, l)
+		wantErr(t, h.Unlock(), holdfast.ErrNotHeld)
+		if again.Context().Err() != nil {
+			t.Error("the Unlock of an old Hold ended a new one")
+		}
+		unlock(t, again)
+	})
+}
+
+// Release does not wait for the server. Whatever the session sends afterwards finds the lock free.
+func TestReleaseGoesAheadOfLaterRequests(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		l := k.of(client(t, srv))
+		for range 20 {
+			h, err := l.TryLock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Release(); err != nil {
+				t.Fatal(err)
+			}
+			wantErr(t, context.Cause(h.Context()), holdfast.ErrNotHeld)
+			wantErr(t, h.Release(), holdfast.ErrNotHeld)
+			wantErr(t, h.Unlock(), holdfast.ErrNotHeld)
+		}
+	})
+}
+
+// TryLock waits for an answer until its context ends. It does not fail for lack of one, and leaves nothing behind.
+func TestTryLockWaitsForAThrottledServer(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		c := client(t, srv)
+		th := newThrottle(srv)
+		th.on.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		_, err := k.of(c).TryLock(ctx)
+		wantErr(t, err, context.DeadlineExceeded)
+		if d := time.Since(began); d != time.Minute {
+			t.Errorf("TryLock returned after %v; want a minute", d)
+		}
+		th.on.Store(false)
+		time.Sleep(2 * time.Second)
+		unlock(t, lock(t, k.of(c)))
 		wantFreedom(t, srv, k, c)
 	})
 }

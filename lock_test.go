@@ -110,56 +110,6 @@ func TestWaitIsBoundedAsAWholeHoweverOftenItWakes(t *testing.T) {
 	})
 }
 
-// CURATOR-376: two releases raced, and one cleared state that was not its own.
-func TestUnlockByManyAtOnceSucceedsOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		m := holdfast.NewMutex(client(t, srv), lockPath)
-		h := lock(t, m)
-		var wg sync.WaitGroup
-		var ok atomic.Int32
-		for range 10 {
-			wg.Go(func() {
-				err := h.Unlock()
-				if err == nil {
-					ok.Add(1)
-				} else {
-					wantErr(t, err, holdfast.ErrNotHeld)
-				}
-			})
-		}
-		wg.Wait()
-		if ok.Load() != 1 {
-			t.Errorf("%d of 10 unlocked; want 1", ok.Load())
-		}
-		again := lock(t, m)
-		wantErr(t, h.Unlock(), holdfast.ErrNotHeld)
-		if again.Context().Err() != nil {
-			t.Error("the Unlock of an old Hold ended a new one")
-		}
-		unlock(t, again)
-	})
-}
-
-// The lock outlives the context it was acquired with, for longer than a session lasts
-// (vitess #11794).
-func TestCancelAfterSuccessKeepsTheLock(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		ctx, cancel := context.WithCancel(t.Context())
-		h, err := holdfast.NewMutex(client(t, srv), lockPath).Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cancel()
-		time.Sleep(5 * time.Minute)
-		if h.Context().Err() != nil || !time.Now().Before(h.Deadline()) {
-			t.Errorf("lost: %v", context.Cause(h.Context()))
-		}
-		_, err = holdfast.NewMutex(client(t, srv), lockPath).TryLock(t.Context())
-		wantErr(t, err, holdfast.ErrLocked)
-		unlock(t, h)
-	})
-}
-
 // A client is closed in the middle of everything. Its locks are free at once, and its waits
 // end with the reason (CURATOR-18).
 func TestCloseEndsHoldsAndWaits(t *testing.T) {

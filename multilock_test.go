@@ -12,7 +12,6 @@ import (
 
 	"holdfast"
 	"holdfast/zk"
-	"holdfast/zkproto"
 	"holdfast/zktest"
 )
 
@@ -179,26 +178,6 @@ func TestMultiLockEndsWhenAnyPartIsLost(t *testing.T) {
 		_, err := h.Commit(t.Context(), zk.CreateOp(ledger, nil, zk.Persistent))
 		wantErr(t, err, zk.ErrBadArguments) // no transaction spans two sessions
 		unlock(t, h)
-	})
-}
-
-func TestCommitOfAMultiLockChecksEveryPart(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, admin := client(t, srv), client(t, srv)
-		h := lock(t, holdfast.NewMultiLock(mutexes(c, "a", "b")...))
-		if _, err := h.Commit(t.Context(), zk.CreateOp(ledger, nil, zk.Persistent)); err != nil {
-			t.Fatal(err)
-		}
-		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
-			srv.Intercept(zkproto.OpMulti, nil)
-			if err := holdfast.Break(t.Context(), admin, lockPath+"/b", tokenOf(h, lockPath+"/b")); err != nil {
-				t.Error(err)
-			}
-			return zktest.Pass
-		})
-		_, err := h.Commit(t.Context(), zk.SetOp(ledger, []byte("late"), zk.AnyVersion))
-		wantErr(t, err, holdfast.ErrLost)
-		wantErr(t, h.Unlock(), holdfast.ErrLost)
 	})
 }
 

@@ -136,64 +136,6 @@ func (w *waiter) gotLate(t *testing.T) *holdfast.Hold {
 	return w.hold
 }
 
-func TestContextOfLockBoundsTheWaitNotTheHold(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		type key struct{}
-		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "kept"), time.Second)
-		h, err := holdfast.NewMutex(client(t, srv), lockPath).Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cancel()
-		time.Sleep(time.Minute)
-		if err := h.Context().Err(); err != nil {
-			t.Errorf("the hold ended with Lock's context: %v", err)
-		}
-		if h.Context().Value(key{}) != "kept" {
-			t.Error("the hold's context has lost the values")
-		}
-		unlock(t, h)
-		wantErr(t, context.Cause(h.Context()), holdfast.ErrNotHeld)
-	})
-}
-
-func TestWaiterSurvivesReconnects(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
-		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
-		for range 10 {
-			srv.CloseClientConnections()
-			time.Sleep(time.Second)
-		}
-		if !w.waiting() {
-			t.Fatal("the wait ended before its turn")
-		}
-		if h.Context().Err() != nil {
-			t.Fatalf("lost: %v", context.Cause(h.Context()))
-		}
-		unlock(t, h)
-		time.Sleep(10 * time.Second) // the waiter looks again after 30 s
-		if w.waiting() {
-			t.Error("no event has woken the waiter")
-		}
-		unlock(t, w.got(t))
-	})
-}
-
-func TestHoldsAndWaitsSurviveARestartOfTheServer(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
-		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
-		srv.Restart()
-		time.Sleep(5 * time.Second)
-		if !w.waiting() || h.Context().Err() != nil {
-			t.Fatalf("waiting %v, hold %v; want a wait that goes on", w.waiting(), context.Cause(h.Context()))
-		}
-		unlock(t, h)
-		unlock(t, w.got(t))
-	})
-}
-
 // Told in time: the server stops answering. The holder's context must end before the server
 // can give the lock to the next client.
 func TestHolderIsToldBeforeTheLockCanPassOn(t *testing.T) {

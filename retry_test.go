@@ -197,38 +197,6 @@ func locked(h *holdfast.Hold, err error) error {
 	return h.Unlock()
 }
 
-// TryLock waits for an answer until its context ends. It does not fail for lack of one, and
-// leaves nothing behind.
-func TestTryLockWaitsForAThrottledServer(t *testing.T) {
-	for name, kind := range map[string]func(c *zk.Client) holdfast.Locker{
-		"mutex":     func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
-		"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker(1) },
-		"node":      func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := client(t, srv)
-				th := newThrottle(srv)
-				th.on.Store(true)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				began := time.Now()
-				_, err := kind(c).TryLock(ctx)
-				wantErr(t, err, context.DeadlineExceeded)
-				if d := time.Since(began); d != time.Minute {
-					t.Errorf("TryLock returned after %v; want a minute", d)
-				}
-				th.on.Store(false)
-				time.Sleep(2 * time.Second)
-				unlock(t, lock(t, kind(c)))
-				if names, err := c.Ephemerals(t.Context(), "/"); err != nil || len(names) > 0 {
-					t.Errorf("nodes left behind: %q, %v", names, err)
-				}
-			})
-		})
-	}
-}
-
 // A server throttles while waiters wake up or set watches. They get their turn all the same:
 // in a queue, in a group that shares its lists, before a semaphore, an election and a node.
 func TestWaitersOutlastAThrottledServer(t *testing.T) {

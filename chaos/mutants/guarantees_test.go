@@ -32,7 +32,7 @@ func ofTheGuarantees() []mutant {
 				{"hold.go", "checks = append(checks, zk.CheckOp(p.Path(), zk.AnyVersion))", "checks = append(checks, zk.CheckOp(p.Queue.Path, zk.AnyVersion))"},
 				{"hold.go", "results, err = session.Multi(", "results, err = h.tenures[0].lock.Client.Multi("},
 			},
-			tests: []string{"TestCommitWritesWhileHeld", "TestCommitAfterExpiryIsLost", "TestCommitOfAMultiLockChecksEveryPart", "TestHolderThatWakesUpTooLateIsFenced"},
+			tests: []string{"TestCommitWritesWhileHeld", "TestCommitAfterExpiryIsLost", "TestCommitAfterTheLossDoesNothing", "TestHolderThatWakesUpTooLateIsFenced"},
 		},
 		{
 			number: 302, bug: "a Hold that is over counts as one that a re-entrant Lock joins", where: "–",
@@ -47,7 +47,7 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 304, bug: "watches are not registered again after a reconnect", where: "–",
 			edits: []edit{{"zk/session.go", `range s.watches.registrations(s.watchZxid, "") {`, `range s.watches.registrations(s.watchZxid, "")[:0] {`}},
-			tests: []string{"TestWaiterSurvivesReconnects"},
+			tests: []string{"TestHoldsAndWaitsSurviveReconnects"},
 		},
 		{
 			number: 305, bug: "a server that refuses to register watches is trusted with them", where: "–",
