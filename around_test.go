@@ -432,6 +432,7 @@ func TestWhatIsNoLockBelowATreeIsNoObstacle(t *testing.T) {
 			if strings.HasPrefix(p.name, "kept") {
 				time.Sleep(2 * time.Minute)
 			}
+			synctest.Wait() // a cancelled Lock removes its node in the background
 		}
 		for path, mode := range map[string]zk.Mode{
 			"/service": zk.Persistent, "/service/10.0.0.1:80": zk.Ephemeral, "/service/0000000007": zk.Persistent, "/x-lock-0000000001": zk.Persistent,

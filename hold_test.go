@@ -626,3 +626,79 @@ func TestCommitAndUnlockInTwoTransactionsNamesItself(t *testing.T) {
 		}
 	})
 }
+
+// directoryData returns the data of the lock's directory.
+func directoryData(t *testing.T, c *zk.Client) string {
+	t.Helper()
+	data, _, err := c.Get(t.Context(), lockPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestMarkIsLeftOnlyWhereTheDataAreNobodys(t *testing.T) {
+	tests := []struct {
+		name   string
+		of     func(*zk.Client) holdfast.Locker
+		data   string
+		acl    []zk.ACL
+		marked bool
+	}{
+		{"mutex", mutexAt, "", nil, true},
+		{"writer", writeAt, "", nil, true},
+		{"an older mark", mutexAt, "holdfast: passed 1", nil, true},
+		{"a larger mark, by hand", mutexAt, "holdfast: passed 99x", nil, false},
+		{"readers", readAt, "", nil, false},
+		{"somebody's data", mutexAt, "their own", nil, false},
+		{"a semaphore's limit", mutexAt, "3", nil, false},
+		{"may not be written", mutexAt, "", []zk.ACL{{Perms: zk.PermRead | zk.PermCreate | zk.PermDelete, Scheme: "world", ID: "anyone"}}, false},
+		{"another layout", func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutGoZookeeper))
+		}, "", nil, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				all := []*waiter{wait(t.Context(), tt.of(c))}
+				if _, err := c.Set(t.Context(), lockPath, []byte(tt.data), zk.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+				for range 50 {
+					all = append(all, wait(t.Context(), tt.of(c)))
+				}
+				if tt.acl != nil {
+					if _, err := c.SetACL(t.Context(), lockPath, tt.acl, zk.AnyVersion); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, _, err := c.Create(t.Context(), "/counted", nil, zk.Persistent); err != nil {
+					t.Fatal(err)
+				}
+				for i, w := range all {
+					if w.waiting() {
+						t.Fatalf("%d waits", i)
+					}
+					h := w.got(t)
+					if i%2 == 0 {
+						unlock(t, h)
+					} else if _, err := h.CommitAndUnlock(t.Context(), zk.SetOp("/counted", nil, zk.AnyVersion)); err != nil { // with or without a mark
+						t.Error(err)
+					}
+				}
+				synctest.Wait()
+				if _, stat, err := c.Get(t.Context(), "/counted"); err != nil || int(stat.Version) != len(all)/2 {
+					t.Errorf("version %d, %v; want %d", stat.Version, err, len(all)/2)
+				}
+				got := directoryData(t, c)
+				if !tt.marked && got != tt.data {
+					t.Errorf("data %q; want %q", got, tt.data)
+				}
+				if tt.marked && (!strings.HasPrefix(got, "holdfast: passed ") || got == tt.data) {
+					t.Errorf("data %q: no watermark", got)
+				}
+			})
+		})
+	}
+}

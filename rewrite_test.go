@@ -457,3 +457,6 @@ func TestChangesOfTheDataWakeNoCrowd(t *testing.T) {
 		})
 	}
 }
+
+// looksIn returns how often a waiter or a holder looks at most whether it has missed an event: see queue.LookAgain.
+func looksIn(d time.Duration) int64 { return int64(d / (30 * time.Second)) }

@@ -350,3 +350,90 @@ func TestMutexOfALayoutWithoutReadersWaitsForADowngradedWriter(t *testing.T) {
 		})
 	}
 }
+
+// A writer that takes the read side leaves a reader in its place. No list has shown this
+// reader to the waiters.
+func TestReaderInAWritersPlaceIsWaitedFor(t *testing.T) {
+	for _, waiters := range []int{1, 2, 40} {
+		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				m := holdfast.NewRWMutex(client(t, srv), lockPath)
+				w := lock(t, m)
+				all := standAll(t, srv, waiters, mutexAt)
+				r, err := m.RLock(w.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				unlock(t, w)
+				if !all[0].waiting() {
+					t.Fatal("a mutex is held beside a reader")
+				}
+				unlock(t, r)
+				for _, s := range all {
+					if !s.in(t) {
+						t.Fatal("a lock was acquired out of turn")
+					}
+					unlock(t, s.hold)
+				}
+			})
+		})
+	}
+}
+
+// The waiter behind a Mutex relies on its node alone, so the Mutex takes no read side beside it.
+func TestMutexThatTakesTheReadSideKeepsEverybodyOut(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, holdfast.NewMutex(c, lockPath))
+		next := stand(t, srv, mutexAt)
+		r, err := holdfast.NewRWMutex(c, lockPath).RLock(h.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Token() != h.Token() {
+			t.Errorf("the read side has token %d; want the Mutex's, %d", r.Token(), h.Token())
+		}
+		unlock(t, h)
+		if !next.waiting() {
+			t.Fatal("two hold the lock")
+		}
+		unlock(t, r)
+		if !next.in(t) {
+			t.Error("the next waiter does not have the lock")
+		}
+	})
+}
+
+// A writer that has come through a long queue and takes the read side leaves no watermark: the
+// reader is in its place.
+func TestWriterThatStepsDownLeavesNoMark(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		var all []*standing
+		for range 40 {
+			all = append(all, stand(t, srv, writeAt))
+		}
+		drain(t, all[:34])
+		c := all[34].Client
+		before := directoryData(t, c)
+		r, err := holdfast.NewRWMutex(c, lockPath).RLock(all[34].hold.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, all[34].hold)
+		if !all[35].waiting() {
+			t.Fatal("a writer holds the lock beside a reader")
+		}
+		all[35].cancel() // its watcher must not take the next for the head
+		time.Sleep(time.Second)
+		if got := directoryData(t, c); got != before {
+			t.Errorf("a watermark was left: %q, before %q", got, before)
+		}
+		for _, s := range all[36:] {
+			if !s.waiting() {
+				t.Fatal("a writer holds the lock beside a reader")
+			}
+		}
+		unlock(t, r)
+		drain(t, all[36:])
+	})
+}

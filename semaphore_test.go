@@ -282,3 +282,23 @@ func TestGivenUpAcquireLeavesNoWatch(t *testing.T) {
 		})
 	}
 }
+
+func TestSemaphoreTakesAMarkForNoLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		if err := holdfast.NewSemaphore(c, lockPath, 0).SetLimit(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Set(t.Context(), lockPath, []byte("holdfast: passed 17"), zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		h, err := holdfast.NewSemaphore(c, lockPath, 3).Acquire(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, h)
+		if got := directoryData(t, c); got != "3" {
+			t.Errorf("the limit is %q; want it unchanged", got)
+		}
+	})
+}

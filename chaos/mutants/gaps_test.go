@@ -21,7 +21,7 @@ func ofTheGaps() []mutant {
 		{
 			number: 573, bug: "the next in line does not look at what its probes find", where: "our own, until 3227eb9",
 			edits: []edit{{"internal/queue/await.go", "\tcase <-p.lease.Gone():\n\t\terr = ErrGone\n", ""}},
-			tests: []string{"TestWaiterThatMayNotReadItsNodeQueuesAgain"},
+			pkg:   "internal/queue", tests: []string{"TestWaiterThatMayNotReadItsNodeQueuesAgain"},
 		},
 		{
 			number: 574, bug: "TryLock fails with an error without a name if somebody removes its node", where: "our own, until 3227eb9",

@@ -18,12 +18,12 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 299, bug: "the removal of a waiter's own node is not looked at when its turn comes", where: "etcd #11456",
 			edits: []edit{{"internal/queue/await.go", "\tselect {\n\tcase ev := <-p.watches.own.C:\n\t\treturn false, p.ownFired(ev)\n\tdefault:\n\t\treturn true, nil\n\t}", "\treturn true, nil"}},
-			tests: []string{"TestRemovedNodeIsNeverAcquired"},
+			pkg:   "internal/queue", tests: []string{"TestRemovedNodeIsNeverAcquired"},
 		},
 		{
 			number: 300, bug: "a waiter takes the second nearest for the first in line when that leaves", where: "–",
 			edits: []edit{{"internal/queue/await.go", "\t\treturn p.position(ctx, found.Children, nil)\n", "\t\treturn a.FarGone(), nil\n"}},
-			tests: []string{"TestLeavingTheQueueIsNoRelease"},
+			pkg:   "internal/queue", tests: []string{"TestLeavingTheQueueIsNoRelease"},
 		},
 		{
 			number: 301, bug: "Commit does not care whether the Hold is over, and writes in whatever session the client has", where: "–",
@@ -91,7 +91,7 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 312, bug: "the next in line lists the queue when its turn comes", where: "Curator, kazoo",
 			edits: []edit{{"internal/queue/await.go", "p.nearGone(ctx, a, a.Last() && !ev.CatchUp)", "p.nearGone(ctx, a, false)"}},
-			tests: []string{"TestReleaseHandsOverWithoutARequest"},
+			pkg:   "internal/queue", tests: []string{"TestReleaseHandsOverWithoutARequest"},
 		},
 		{
 			number: 313, bug: "a restart gives no session its timeout again", where: "–",

@@ -88,17 +88,17 @@ func ofTheLease() []mutant {
 		{
 			number: 166, bug: "the next in line proves its session only when its turn has come", where: "our own, until 3a97b7e",
 			edits: []edit{{"internal/queue/await.go", `if p.Shared || p.ahead.Far != "" {`, "if true {"}},
-			tests: []string{"TestNextInLineIsProvenBeforeItsTurn"},
+			pkg:   "internal/queue", tests: []string{"TestNextInLineIsProvenBeforeItsTurn"},
 		},
 		{
 			number: 167, bug: "everybody in a queue proves its session", where: "–",
 			edits: []edit{{"internal/queue/await.go", `if p.Shared || p.ahead.Far != "" {`, "if false {"}},
-			tests: []string{"TestNextInLineIsProvenBeforeItsTurn", "TestReadersInLineProveNothing"},
+			pkg:   "internal/queue", tests: []string{"TestNextInLineIsProvenBeforeItsTurn", "TestReadersInLineProveNothing"},
 		},
 		{
 			number: 168, bug: "a wait that ends keeps its lease", where: "–",
 			edits: []edit{{"internal/queue/wait.go", "\t\tp.lease.Release()\n\t\tp.lease = nil\n", ""}},
-			tests: []string{"TestNextInLineLeavesNoLease"},
+			pkg:   "internal/queue", tests: []string{"TestNextInLineLeavesNoLease"},
 		},
 		{
 			number: 169, bug: "the time to connect is shared by the names of servers, not by their addresses", where: "our own, until 3a97b7e",

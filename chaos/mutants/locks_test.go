@@ -186,7 +186,7 @@ func ofTheNames() []mutant {
 		{
 			number: 184, bug: "a waiter leaves its watch on another node of its name", where: "holdfast until e50c4e0",
 			edits: []edit{{"internal/queue/await.go", "\t\t\town.Watch.Stop()\n", ""}},
-			tests: []string{"TestWatchOnAnotherNodeOfOurNameIsStopped"},
+			pkg:   "internal/queue", tests: []string{"TestWatchOnAnotherNodeOfOurNameIsStopped"},
 		},
 	}
 }

@@ -11,7 +11,7 @@ func ofTheLocks() []mutant {
 		{
 			number: 26, simulated: true, bug: "who is woken holds the lock, without another look", where: "etcd #11456",
 			edits: []edit{{"internal/queue/await.go", "p.ahead, err = p.nearGone(ctx, a, a.Last() && !ev.CatchUp)", "p.ahead = names.Ahead{}"}},
-			tests: []string{"TestReaderOutlastsTheWriterThatGivesUp"},
+			pkg:   "internal/queue", tests: []string{"TestReaderOutlastsTheWriterThatGivesUp"},
 		},
 		{
 			number: 27, bug: "a Lock whose context has ended returns a lock", where: "etcd #10111",
@@ -110,12 +110,12 @@ func ofTheHandoff() []mutant {
 		{
 			number: 66, bug: "the node ahead goes and our own is not asked about, though it went before", where: "–",
 			edits: []edit{{"internal/queue/await.go", "\tif p.watches.own == nil {\n\t\treturn false, nil\n\t}\n\tselect", "\tif true {\n\t\treturn true, nil\n\t}\n\tselect"}},
-			tests: []string{"TestEventsThatComeTogetherAreTakenInOrder"},
+			pkg:   "internal/queue", tests: []string{"TestEventsThatComeTogetherAreTakenInOrder"},
 		},
 		{
 			number: 67, bug: "events of a catch-up are taken to come in order", where: "–",
 			edits: []edit{{"internal/queue/await.go", "a.Last() && !ev.CatchUp", "a.Last()"}},
-			tests: []string{"TestCatchUpThatComesInPiecesIsNoRelease"},
+			pkg:   "internal/queue", tests: []string{"TestCatchUpThatComesInPiecesIsNoRelease"},
 		},
 		{
 			number: 68, bug: "a reader in the place of the writer that went is overlooked", where: "CURATOR-621, the other way round",
@@ -125,12 +125,12 @@ func ofTheHandoff() []mutant {
 		{
 			number: 69, bug: "a mark of somebody further ahead is taken for proof that all have gone", where: "–",
 			edits: []edit{{"internal/queue/await.go", "readWatermark(found.Data) >= p.watches.far", "readWatermark(found.Data) != 0*p.watches.far"}},
-			tests: []string{"TestMarkOfSomebodyFurtherAheadIsNoProof"},
+			pkg:   "internal/queue", tests: []string{"TestMarkOfSomebodyFurtherAheadIsNoProof"},
 		},
 		{
 			number: 70, bug: "a holder in a long queue writes its mark over somebody's data", where: "–",
 			edits: []edit{{"internal/queue/watermark.go", "free: err == nil && Unclaimed(data)}", "free: err == nil && len(data) >= 0}"}},
-			tests: []string{"TestMarksLeaveOthersDataAlone"},
+			pkg:   "internal/queue", tests: []string{"TestMarksLeaveOthersDataAlone"},
 		},
 	}
 }

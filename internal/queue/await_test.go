@@ -1,4 +1,4 @@
-package holdfast_test
+package queue
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast"
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -55,7 +55,7 @@ func TestReleaseHandsOverWithoutARequest(t *testing.T) {
 func TestWaiterThatMayNotReadItsNodeQueuesAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		admin := client(t, srv)
-		h := lock(t, holdfast.NewMutex(admin, lockPath))
+		h := lock(t, mutexAt(admin))
 		cfg := srv.Config()
 		cfg.Lease, cfg.SessionTimeout = zk.LeaseQuorum, sessionTimeout
 		c, err := zk.Dial(t.Context(), cfg)
@@ -64,7 +64,7 @@ func TestWaiterThatMayNotReadItsNodeQueuesAgain(t *testing.T) {
 		}
 		defer c.Close()
 		unreadable := zk.ACL{Perms: zk.PermCreate | zk.PermDelete | zk.PermWrite, Scheme: "world", ID: "anyone"}
-		w := wait(t.Context(), holdfast.NewMutex(c, lockPath, holdfast.WithACL(unreadable)))
+		w := wait(t.Context(), mutexIn(c, names.Default, unreadable))
 		if !w.waiting() {
 			t.Fatal("did not wait", w.err)
 		}
@@ -92,7 +92,7 @@ func TestWaiterThatMayNotReadItsNodeQueuesAgain(t *testing.T) {
 func TestRemovedNodeIsNeverAcquired(t *testing.T) {
 	for _, kind := range []struct {
 		name string
-		of   func(*zk.Client) holdfast.Locker
+		of   func(*zk.Client) locker
 	}{{"mutex", mutexAt}, {"writer", writeAt}, {"reader", readAt}} {
 		for _, how := range []string{"connected", "catching up", "after a change", "while its watch is renewed", "in one go with the look ahead"} {
 			t.Run(kind.name+"/"+how, func(t *testing.T) {
@@ -241,68 +241,12 @@ func TestLeavingTheQueueIsNoRelease(t *testing.T) {
 	}
 }
 
-// in0 is in, for waiters whose wait may have been cancelled.
-func (s *standing) in0(t *testing.T) bool { return !s.waiting() && s.err == nil && s.in(t) }
-
-// A writer that takes the read side leaves a reader in its place. No list has shown this
-// reader to the waiters.
-func TestReaderInAWritersPlaceIsWaitedFor(t *testing.T) {
-	for _, waiters := range []int{1, 2, 40} {
-		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				m := holdfast.NewRWMutex(client(t, srv), lockPath)
-				w := lock(t, m)
-				all := standAll(t, srv, waiters, mutexAt)
-				r, err := m.RLock(w.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				unlock(t, w)
-				if !all[0].waiting() {
-					t.Fatal("a mutex is held beside a reader")
-				}
-				unlock(t, r)
-				for _, s := range all {
-					if !s.in(t) {
-						t.Fatal("a lock was acquired out of turn")
-					}
-					unlock(t, s.hold)
-				}
-			})
-		})
-	}
-}
-
-// The waiter behind a Mutex relies on its node alone, so the Mutex takes no read side beside it.
-func TestMutexThatTakesTheReadSideKeepsEverybodyOut(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		h := lock(t, holdfast.NewMutex(c, lockPath))
-		next := stand(t, srv, mutexAt)
-		r, err := holdfast.NewRWMutex(c, lockPath).RLock(h.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Token() != h.Token() {
-			t.Errorf("the read side has token %d; want the Mutex's, %d", r.Token(), h.Token())
-		}
-		unlock(t, h)
-		if !next.waiting() {
-			t.Fatal("two hold the lock")
-		}
-		unlock(t, r)
-		if !next.in(t) {
-			t.Error("the next waiter does not have the lock")
-		}
-	})
-}
-
 // Another node now has the name of a waiter's node. The watch on it is useless, and servers
 // limit watches, so the client removes it.
 func TestWatchOnAnotherNodeOfOurNameIsStopped(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		use := holdfast.WithLayout(holdfast.LayoutWriteLock)
-		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath, use))
+		use := names.Compile(names.WriteLock)
+		h := lock(t, mutexIn(client(t, srv), use))
 		c, admin := client(t, srv), client(t, srv)
 		s, err := c.Session(t.Context())
 		if err != nil {
@@ -329,7 +273,7 @@ func TestWatchOnAnotherNodeOfOurNameIsStopped(t *testing.T) {
 			return zktest.Pass
 		})
 		ctx, cancel := context.WithCancel(t.Context())
-		w := wait(ctx, holdfast.NewMutex(c, lockPath, use)) // queues again, behind that node
+		w := wait(ctx, mutexIn(c, use)) // queues again, behind that node
 		if !replaced.Load() || !w.waiting() {
 			t.Fatal("the node did not come back under its name: the test shows nothing")
 		}
@@ -373,7 +317,7 @@ func TestEventsThatComeTogetherAreTakenInOrder(t *testing.T) {
 				}
 				return zktest.Pass
 			})
-			victim := stand(t, srv, func(*zk.Client) holdfast.Locker {
+			victim := stand(t, srv, func(*zk.Client) locker {
 				cfg := srv.Config()
 				dial := cfg.Dial
 				cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -385,7 +329,7 @@ func TestEventsThatComeTogetherAreTakenInOrder(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { c.Close() })
-				return holdfast.NewMutex(c, lockPath)
+				return mutexAt(c)
 			})
 			next := stand(t, srv, mutexAt)
 			_, err := admin.Pipeline(t.Context(), zk.DeleteOp(victim.node, zk.AnyVersion), zk.DeleteOp(holder.node, zk.AnyVersion))
@@ -437,7 +381,7 @@ func TestCatchUpThatComesInPiecesIsNoRelease(t *testing.T) {
 			defer c.Close()
 			holder := stand(t, srv, mutexAt)
 			before := queued(t, admin)
-			victim := wait(t.Context(), holdfast.NewMutex(c, lockPath))
+			victim := wait(t.Context(), mutexAt(c))
 			time.Sleep(time.Second)
 			next := stand(t, srv, mutexAt)
 			var node string
@@ -485,54 +429,6 @@ func TestReaderOutlastsTheWriterThatGivesUp(t *testing.T) {
 	})
 }
 
-// In a long queue a holder leaves a watermark. It proves that all up to the holder's own
-// place have gone, and nothing about those behind it.
-func TestMarkOfSomebodyFurtherAheadIsNoProof(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		const n = 42
-		all := standAll(t, srv, n, mutexAt)
-		const holds = 36 // those who joined when the queue was long, and some before
-		for _, s := range all[:holds] {
-			unlock(t, s.got(t))
-		}
-		data, _, err := all[n-1].Get(t.Context(), lockPath)
-		if err != nil || len(data) == 0 {
-			t.Fatalf("no watermark: %q, %v: the test shows nothing", data, err)
-		}
-		for _, i := range []int{holds + 1, holds + 2, holds + 3} {
-			all[i].cancel()
-			<-all[i].done
-			synctest.Wait()
-		}
-		for i, s := range all[holds+4:] {
-			if !s.waiting() {
-				t.Errorf("%d acquired the lock that %d holds", holds+4+i, holds)
-			}
-		}
-		unlock(t, all[holds].got(t))
-		unlock(t, all[holds+4].got(t))
-		unlock(t, all[holds+5].got(t))
-	})
-}
-
-// The directory's data may belong to somebody. Then holders leave no watermarks.
-func TestMarksLeaveOthersDataAlone(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		admin := client(t, srv)
-		unlock(t, lock(t, holdfast.NewMutex(admin, lockPath))) // the directory exists
-		const theirs = "who may lock: see the wiki"
-		if _, err := admin.Set(t.Context(), lockPath, []byte(theirs), zk.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range standAll(t, srv, 40, mutexAt) {
-			unlock(t, s.got(t))
-		}
-		if data, _, err := admin.Get(t.Context(), lockPath); err != nil || string(data) != theirs {
-			t.Errorf("the data are %q, %v; want %q", data, err, theirs)
-		}
-	})
-}
-
 // An audited client takes its server for an ensemble, and counts its requests.
 type audited struct {
 	*zk.Client
@@ -550,26 +446,18 @@ func (c auditedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// auditedTimeout is a session timeout that is provable with the usual tick.
-const auditedTimeout = 10 * time.Second
-
 func audit(t *testing.T, srv *zktest.Server) *audited {
 	t.Helper()
 	a := new(audited)
-	cfg := srv.Config()
-	cfg.SessionTimeout, cfg.Lease = auditedTimeout, zk.LeaseQuorum
-	dial := cfg.Dial
-	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		a.dials.Add(1)
-		nc, err := dial(ctx, network, addr)
-		return auditedConn{nc, &a.writes}, err
-	}
-	c, err := zk.Dial(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	a.Client = c
+	a.Client = dial(t, srv, func(cfg *zk.Config) {
+		cfg.Lease = zk.LeaseQuorum
+		dial := cfg.Dial
+		cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			a.dials.Add(1)
+			nc, err := dial(ctx, network, addr)
+			return auditedConn{nc, &a.writes}, err
+		}
+	})
 	return a
 }
 
@@ -580,13 +468,13 @@ func (a *audited) idles() int64 {
 	before := a.writes.Load()
 	const while = 20 * time.Minute
 	time.Sleep(while)
-	return a.writes.Load() - before - int64(while/(auditedTimeout/6)) - looksIn(while)
+	return a.writes.Load() - before - int64(while/(sessionTimeout/6)) - looksIn(while)
 }
 
-// looksIn returns how often a waiter or a holder looks at most whether it has missed an event: see queue.LookAgain.
+// looksIn returns how often a waiter or a holder looks at most whether it has missed an event: see LookAgain.
 func looksIn(d time.Duration) int64 { return int64(d / (30 * time.Second)) }
 
-func (a *audited) join(t *testing.T, of func(*zk.Client) holdfast.Locker) (*waiter, context.CancelFunc) {
+func (a *audited) join(t *testing.T, of func(*zk.Client) locker) (*waiter, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(t.Context())
 	return wait(ctx, of(a.Client)), cancel
 }
@@ -648,14 +536,14 @@ func TestReadersInLineProveNothing(t *testing.T) {
 func TestNextInLineLeavesNoLease(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		end  func(t *testing.T, admin *zk.Client, hold *holdfast.Hold, w *waiter, cancel context.CancelFunc)
+		end  func(t *testing.T, admin *zk.Client, hold *hold, w *waiter, cancel context.CancelFunc)
 	}{
-		{"cancelled", func(t *testing.T, _ *zk.Client, _ *holdfast.Hold, w *waiter, cancel context.CancelFunc) {
+		{"cancelled", func(t *testing.T, _ *zk.Client, _ *hold, w *waiter, cancel context.CancelFunc) {
 			cancel()
 			synctest.Wait()
 			wantErr(t, w.err, context.Canceled)
 		}},
-		{"held and unlocked", func(t *testing.T, _ *zk.Client, hold *holdfast.Hold, w *waiter, _ context.CancelFunc) {
+		{"held and unlocked", func(t *testing.T, _ *zk.Client, hold *hold, w *waiter, _ context.CancelFunc) {
 			unlock(t, hold)
 			synctest.Wait()
 			if w.err != nil {
@@ -663,7 +551,7 @@ func TestNextInLineLeavesNoLease(t *testing.T) {
 			}
 			unlock(t, w.hold)
 		}},
-		{"its turn came and its context had ended", func(t *testing.T, _ *zk.Client, hold *holdfast.Hold, w *waiter, cancel context.CancelFunc) {
+		{"its turn came and its context had ended", func(t *testing.T, _ *zk.Client, hold *hold, w *waiter, cancel context.CancelFunc) {
 			cancel()
 			unlock(t, hold)
 			synctest.Wait()
@@ -671,7 +559,7 @@ func TestNextInLineLeavesNoLease(t *testing.T) {
 				unlock(t, w.hold)
 			}
 		}},
-		{"its node was removed, and it was cancelled in its new place", func(t *testing.T, admin *zk.Client, hold *holdfast.Hold, w *waiter, cancel context.CancelFunc) {
+		{"its node was removed, and it was cancelled in its new place", func(t *testing.T, admin *zk.Client, hold *hold, w *waiter, cancel context.CancelFunc) {
 			for _, n := range queued(t, admin) {
 				if lockPath+"/"+n != hold.Path() {
 					if err := admin.Delete(t.Context(), lockPath+"/"+n, zk.AnyVersion); err != nil {
@@ -698,7 +586,7 @@ func TestNextInLineLeavesNoLease(t *testing.T) {
 					t.Fatal("the next waiter in line does not probe: the test shows nothing")
 				}
 				tt.end(t, holder, hold, w, cancel)
-				time.Sleep(2 * auditedTimeout)
+				time.Sleep(2 * sessionTimeout)
 				if n := next.idles(); n > 0 {
 					t.Errorf("%d probes after the last wait ended; want none", n)
 				}

@@ -1,4 +1,4 @@
-package holdfast_test
+package queue
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast"
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -64,7 +64,7 @@ func TestRandomCrowdGrantsNobodyBeforeItsTurn(t *testing.T) {
 		seed := seed + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
-			defer holdfast.SetShareFrom(rng.IntN(4))()
+			defer setShareFrom(rng.IntN(4))()
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				m := &queueModel{rng: rng, srv: srv, admin: client(t, srv), headed: make(map[string]bool)}
 				m.crowd = []*line{newLine(t, srv), newLine(t, srv)}
@@ -111,7 +111,7 @@ func (m *queueModel) step(t *testing.T) {
 		}
 		if s.waiting() {
 			s.cancel()
-		} else if err := s.hold.Unlock(); err != nil && !errors.Is(err, holdfast.ErrLost) {
+		} else if err := s.hold.Unlock(); err != nil && !errors.Is(err, ErrGone) {
 			t.Error(err)
 		}
 		m.all = slices.DeleteFunc(m.all, func(o *standing) bool { return o == s })
@@ -164,8 +164,8 @@ func (m *queueModel) step(t *testing.T) {
 	}
 }
 
-func (m *queueModel) kind() func(*zk.Client) holdfast.Locker {
-	return [...]func(*zk.Client) holdfast.Locker{mutexAt, writeAt, readAt}[m.rng.IntN(3)]
+func (m *queueModel) kind() func(*zk.Client) locker {
+	return [...]func(*zk.Client) locker{mutexAt, writeAt, readAt}[m.rng.IntN(3)]
 }
 
 // flock makes several join at the same moment, all through one connection.
@@ -181,11 +181,7 @@ func (m *queueModel) flock(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s.cancel = cancel
 		of := m.kind()
-		s.waiter = &waiter{done: make(chan struct{})}
-		go func() {
-			defer close(s.done)
-			s.hold, s.err = of(s.Client).Lock(ctx)
-		}()
+		s.waiter = start(ctx, of(s.Client))
 		m.all = append(m.all, &s)
 	}
 	m.tell("%d join", n)
@@ -221,7 +217,7 @@ func (m *queueModel) look(t *testing.T, order []string) {
 		m.line = slices.DeleteFunc(m.line, func(n string) bool { return n == name })
 		m.head()
 	}
-	m.line, _ = holdfast.ContendersOf(now)
+	m.line, _ = contendersOf(now)
 	m.head()
 	heads := m.heads()
 	for _, s := range m.all {
@@ -246,9 +242,25 @@ func (m *queueModel) look(t *testing.T, order []string) {
 	}
 }
 
+// contendersOf returns the queue of the default layout, first place first: the names, and
+// for each the names it waits for.
+func contendersOf(listed []string) (queue []string, waitsFor map[string][]string) {
+	waitsFor = make(map[string][]string)
+	in := names.Default.InQueue(listed)
+	for i, c := range in {
+		queue = append(queue, c.Name)
+		for _, other := range in[:i] {
+			if c.WaitsFor(other) {
+				waitsFor[c.Name] = append(waitsFor[c.Name], other.Name)
+			}
+		}
+	}
+	return queue, waitsFor
+}
+
 // heads returns the nodes that wait for nobody.
 func (m *queueModel) heads() map[string]bool {
-	queue, waitsFor := holdfast.ContendersOf(m.line)
+	queue, waitsFor := contendersOf(m.line)
 	heads := make(map[string]bool)
 	for _, name := range queue {
 		if len(waitsFor[name]) == 0 {
