@@ -7,10 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"holdfast"
 	"holdfast/zk"
@@ -194,47 +191,4 @@ func TestDirectoryWithANumberIsNoPlace(t *testing.T) {
 		wantErr(t, err, holdfast.ErrKind)
 		unlock(t, permit)
 	})
-}
-
-// Many of us with names without an id, beside peers: the lock has one holder at a time.
-func TestLayoutsWithoutAnIDUnderManyCallers(t *testing.T) {
-	for layout := range noIDs {
-		inBubble(t, func(t *testing.T, srv *zktest.Server) {
-			l, err := holdfast.ParseLayout(layout)
-			if err != nil {
-				t.Fatal(err)
-			}
-			inside, turns := 0, 0
-			var mu sync.Mutex
-			var all sync.WaitGroup
-			for i := range 6 {
-				m := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(l))
-				all.Go(func() {
-					for range 10 {
-						h, err := m.Lock(t.Context())
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						mu.Lock()
-						if inside++; inside > 1 {
-							t.Errorf("%s: %d hold the lock", layout, inside)
-						}
-						turns++
-						mu.Unlock()
-						time.Sleep(time.Duration(i) * time.Millisecond)
-						mu.Lock()
-						inside--
-						mu.Unlock()
-						unlock(t, h)
-					}
-				})
-			}
-			all.Wait()
-			synctest.Wait()
-			if turns != 60 {
-				t.Errorf("%s: %d turns", layout, turns)
-			}
-		})
-	}
 }

@@ -259,24 +259,6 @@ func TestContextEndsBeforeTheNodeGoes(t *testing.T) {
 	})
 }
 
-func TestErrFollowsTheHold(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		m := holdfast.NewMutex(client(t, srv), lockPath)
-		h := lock(t, m)
-		if err := h.Err(); err != nil {
-			t.Error(err)
-		}
-		unlock(t, h)
-		wantErr(t, h.Err(), holdfast.ErrNotHeld)
-
-		h = lock(t, m)
-		srv.Expire(h.SessionID())
-		<-h.Lost()
-		wantErr(t, h.Err(), holdfast.ErrLost)
-		wantErr(t, h.Err(), zk.ErrSessionExpired)
-	})
-}
-
 func TestFromContextFindsTheLatestHold(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)

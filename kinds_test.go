@@ -138,6 +138,7 @@ func wantLost(t *testing.T, h *holdfast.Hold) {
 	<-h.Lost()
 	<-h.Context().Done()
 	wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
+	wantErr(t, h.Err(), holdfast.ErrLost)
 	wantErr(t, h.Unlock(), holdfast.ErrLost)
 	wantErr(t, h.Unlock(), holdfast.ErrNotHeld)
 }
@@ -264,6 +265,7 @@ func TestCancelledWaitLeavesNoNode(t *testing.T) {
 	why := errors.New("changed my mind")
 	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
 		h, c := lock(t, k.of(client(t, srv))), client(t, srv)
+		wantErr(t, h.Err(), nil)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		w := wait(ctx, k.of(c))
 		if !w.waiting() {
@@ -679,19 +681,26 @@ func TestManyCallersUnderFaults(t *testing.T) {
 		kind
 		room   int32 // how many may hold it; 0: one
 		weight func(c *zk.Client, i int) (l holdfast.Locker, takes int32)
+		ops    []zkproto.Op // that are lost
 	}
+	ops := []zkproto.Op{zkproto.OpCreate2, zkproto.OpDelete, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpExists, zkproto.OpGetData}
 	var all []crowd
 	for _, k := range kinds() {
-		all = append(all, crowd{kind: k})
+		all = append(all, crowd{kind: k, ops: ops})
+	}
+	for _, l := range append(namelessLayouts(t), layouts...) { // names that do not tell two goroutines of a session apart, too
+		all = append(all, crowd{kind: kind{name: "mutex of " + l.Name, of: func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l))
+		}}, ops: ops[:2]}) // the search for a node reads all others: with its own losses it would not end
 	}
 	for _, layout := range semaphoreLayouts {
 		all = append(all, crowd{kind{name: "permits of " + layout.Name}, 3, func(c *zk.Client, i int) (holdfast.Locker, int32) {
 			return holdfast.NewSemaphore(c, lockPath, 3, holdfast.WithLayout(layout)).Locker(1 + i%2), int32(1 + i%2)
-		}})
+		}, ops})
 	}
 	all = append(all, crowd{kind{name: "three slots"}, 3, func(c *zk.Client, i int) (holdfast.Locker, int32) {
 		return holdfast.NewSlots(c, lockPath, 3).Locker(i%5 - 1), 1
-	}})
+	}, ops})
 	for _, k := range all {
 		if k.room == 0 {
 			k.room, k.weight = 1, func(c *zk.Client, _ int) (holdfast.Locker, int32) { return k.of(c), 1 }
@@ -699,9 +708,7 @@ func TestManyCallersUnderFaults(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				var healed atomic.Bool
-				for _, op := range []zkproto.Op{
-					zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData,
-				} {
+				for _, op := range k.ops {
 					var n atomic.Int64
 					srv.Intercept(op, func(string) zktest.Action {
 						if i := n.Add(1); i%17 == 0 && !healed.Load() {
@@ -788,4 +795,16 @@ func TestForeignChildrenAreNoContenders(t *testing.T) {
 		}
 		wantFreedom(t, srv, k, c)
 	})
+}
+
+// namelessLayouts are patterns whose names have no id.
+func namelessLayouts(t *testing.T) (all []holdfast.Layout) {
+	for text := range noIDs {
+		l, err := holdfast.ParseLayout(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	return all
 }

@@ -152,37 +152,6 @@ func TestALineThatAllHaveLeftIsGone(t *testing.T) {
 	})
 }
 
-// The session ends: the holder is told, and the local waiters queue again in the next
-// session without waiting for its Unlock.
-func TestALineOutlivesItsSession(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		m := inMemory(c, 5)
-		h := lock(t, m)
-		next, last := wait(t.Context(), m), wait(t.Context(), m)
-		synctest.Wait()
-		srv.Expire(h.SessionID())
-		<-h.Lost()
-		var second *holdfast.Hold
-		select {
-		case <-next.done:
-			second = next.got(t)
-		case <-last.done:
-			second, last = last.got(t), next
-		}
-		if second.SessionID() == h.SessionID() || second.Token() <= h.Token() {
-			t.Error("a tenure of the old session was handed on")
-		}
-		wantErr(t, h.Unlock(), holdfast.ErrLost)
-		if !last.waiting() {
-			t.Error("the Unlock of a lost Hold handed on another's tenure")
-		}
-		unlock(t, second)
-		unlock(t, last.got(t))
-		wantQueued(t, c, 0)
-	})
-}
-
 // Our node is removed while the lock is handed on, with the same result.
 func TestALineLosesItsNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -428,22 +428,17 @@ func TestCauseOfTheContextIsNotTakenForAnAnswer(t *testing.T) {
 		"a node that exists":        func(*testing.T, *zktest.Server) error { return fmt.Errorf("another: %w", zk.ErrNodeExists) },
 		"a version that is no more": func(*testing.T, *zktest.Server) error { return fmt.Errorf("another: %w", zk.ErrBadVersion) },
 	}
-	kinds := map[string]func(*zk.Client) holdfast.Locker{
-		"mutex":     func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
-		"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) },
-		"node lock": func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
-	}
 	// Requests of a wait that finds out whether its node was made.
 	ops := []zkproto.Op{zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpCreateContainer}
-	for kindName, kind := range kinds {
+	for _, k := range kinds() {
 		for causeName, cause := range causes {
 			for _, op := range ops {
-				t.Run(fmt.Sprintf("%s/%s/%v", kindName, causeName, op), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%v", k.name, causeName, op), func(t *testing.T) {
 					inBubble(t, func(t *testing.T, srv *zktest.Server) {
 						c := client(t, srv)
 						why := cause(t, srv)
 						if op != zkproto.OpCreateContainer {
-							h, err := kind(c).Lock(t.Context()) // creates the parents
+							h, err := k.of(c).Lock(t.Context()) // creates the parents
 							if err != nil {
 								t.Fatal(err)
 							}
@@ -469,7 +464,7 @@ func TestCauseOfTheContextIsNotTakenForAnAnswer(t *testing.T) {
 							srv.Intercept(zkproto.OpCreate2, nil)
 							return zktest.DropReply
 						})
-						h, err := kind(c).Lock(ctx)
+						h, err := k.of(c).Lock(ctx)
 						srv.Intercept(op, nil)
 						if ctx.Err() == nil { // this kind does not send that request
 							if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,59 +19,6 @@ import (
 var layouts = []holdfast.Layout{
 	holdfast.LayoutCurator, holdfast.LayoutLeaderLatch, holdfast.LayoutKazoo, holdfast.LayoutGoZookeeper,
 	holdfast.LayoutWriteLock, holdfast.LayoutHostRW, holdfast.LayoutSessionID, holdfast.LayoutArticle, holdfast.LayoutNamed("db"),
-}
-
-// Every layout finds its own nodes again, even if its names do not tell two goroutines of one
-// session apart. Answers to creates and deletes are lost all the time. Still one client
-// holds the lock at a time, and nothing is left (hazards 4, 18, 19; WriteLocks of one
-// session adopt each other's nodes).
-func TestEveryLayoutFindsItsOwnNodeAgain(t *testing.T) {
-	for _, layout := range layouts {
-		t.Run(layout.Name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				use := holdfast.WithLayout(layout)
-				c := client(t, srv)
-				unlock(t, lock(t, holdfast.NewMutex(c, lockPath, use)))
-				var n, hits atomic.Int64
-				for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpDelete} {
-					srv.Intercept(op, func(path string) zktest.Action {
-						if n.Add(1)%5 == 0 {
-							return faults[hits.Add(1)%2]
-						}
-						return zktest.Pass
-					})
-				}
-				var wg sync.WaitGroup
-				holders, count, token := atomic.Int32{}, 0, int64(0)
-				for range 2 {
-					m := holdfast.NewMutex(c, lockPath, use)
-					for range 3 {
-						wg.Go(func() {
-							for range 5 {
-								h := lock(t, m)
-								if holders.Add(1) != 1 {
-									t.Error("two hold the lock")
-								}
-								if h.Token() <= token {
-									t.Errorf("token %d after %d; want it to grow", h.Token(), token)
-								}
-								token = h.Token()
-								count++
-								time.Sleep(time.Millisecond)
-								holders.Add(-1)
-								unlock(t, h)
-							}
-						})
-					}
-				}
-				wg.Wait()
-				wantQueued(t, c, 0)
-				if count != 30 || hits.Load() == 0 {
-					t.Errorf("count is %d, %d faults; want 30 and at least one fault", count, hits.Load())
-				}
-			})
-		})
-	}
 }
 
 func TestParentsAreWhatTheLayoutSays(t *testing.T) {

@@ -5,38 +5,51 @@ import (
 	"testing"
 
 	"holdfast"
+	"holdfast/zk"
 	"holdfast/zktest"
 )
 
 // kazoo #315: the first release of a re-entrant lock freed it.
 func TestReentrantLockIsFreeAfterTheLastUnlock(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		m := holdfast.NewMutex(c, lockPath, holdfast.Reentrant())
-		a := lock(t, m)
-		b, err := m.Lock(a.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := m.TryLock(b.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b.Token() != a.Token() || d.Token() != a.Token() || b.Path() != a.Path() {
-			t.Errorf("tokens %d, %d, %d; want the same, since one tenure has one", a.Token(), b.Token(), d.Token())
-		}
-		wantQueued(t, c, 1)
-		other := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
-		unlock(t, a) // in any order
-		wantErr(t, context.Cause(a.Context()), holdfast.ErrNotHeld)
-		unlock(t, d)
-		wantErr(t, d.Unlock(), holdfast.ErrNotHeld)
-		if !other.waiting() || b.Context().Err() != nil {
-			t.Fatal("the lock is free before the last Unlock")
-		}
-		unlock(t, b)
-		unlock(t, other.got(t))
-	})
+	for name, of := range map[string]func(*zk.Client, ...holdfast.Option) holdfast.Locker{
+		"mutex": func(c *zk.Client, o ...holdfast.Option) holdfast.Locker { return holdfast.NewMutex(c, lockPath, o...) },
+		"writer": func(c *zk.Client, o ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewRWMutex(c, lockPath, o...)
+		},
+		"node lock": func(c *zk.Client, o ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewNodeLock(c, lockPath, o...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				l := of(c, holdfast.Reentrant())
+				a := lock(t, l)
+				b, err := l.Lock(a.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				d, err := l.TryLock(b.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b.Token() != a.Token() || d.Token() != a.Token() || b.Path() != a.Path() {
+					t.Errorf("tokens %d, %d, %d; want the same, since one tenure has one", a.Token(), b.Token(), d.Token())
+				}
+				wantNodes(t, c, 1)
+				other := wait(t.Context(), of(client(t, srv)))
+				unlock(t, a) // in any order
+				wantErr(t, context.Cause(a.Context()), holdfast.ErrNotHeld)
+				unlock(t, d)
+				wantErr(t, d.Unlock(), holdfast.ErrNotHeld)
+				if !other.waiting() || b.Context().Err() != nil {
+					t.Fatal("the lock is free before the last Unlock")
+				}
+				unlock(t, b)
+				unlock(t, other.got(t))
+			})
+		})
+	}
 }
 
 func TestAllHoldsOfOneTenureAreTold(t *testing.T) {

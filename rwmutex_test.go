@@ -67,20 +67,6 @@ func TestNobodyOvertakesAWaitingWriter(t *testing.T) {
 	})
 }
 
-// When a writer gives up, the readers behind it join the reader that holds the lock.
-func TestReadersMoveUpWhenTheWriterAheadGivesUp(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		reader := lock(t, rw(t, srv).RLocker())
-		ctx, cancel := context.WithCancel(t.Context())
-		w := wait(ctx, rw(t, srv))
-		late := wait(t.Context(), rw(t, srv).RLocker())
-		cancel()
-		<-w.done
-		unlock(t, late.got(t))
-		unlock(t, reader)
-	})
-}
-
 // One writer's end wakes one reader. Curator's readers all watch the first writer, and list
 // again whenever one goes (hazard 53).
 func TestReadersAreWokenByTheNearestWriterAlone(t *testing.T) {

@@ -100,32 +100,6 @@ func TestTreeRefusesBadPaths(t *testing.T) {
 	})
 }
 
-// The token of the root fences the whole tree: it grows from each holder to the next that it excludes.
-func TestTokensOfATreeGrowAcrossItsPaths(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		mine, theirs := holdfast.NewTree(client(t, srv), lockPath), holdfast.NewTree(client(t, srv), lockPath)
-		for _, first := range []string{"", "a", "a/b", "a/b/c"} {
-			for _, second := range []string{"", "a", "a/b", "a/b/c"} {
-				h := lock(t, mine.Path(first))
-				w := wait(t.Context(), theirs.Path(second)) // has nodes of its own below the first holder's already
-				synctest.Wait()
-				if !w.waiting() {
-					t.Fatalf("%q beside %q", second, first)
-				}
-				unlock(t, h)
-				g := w.got(t)
-				if g.Token() <= h.Token() {
-					t.Errorf("%q has token %d after %q with %d", second, g.Token(), first, h.Token())
-				}
-				if n := len(g.Tokens()); g.Tokens()[0].Token != g.Token() || n != strings.Count("/"+second, "/")+min(1, len(second)) {
-					t.Errorf("%q has %d tokens: %v", second, n, g.Tokens())
-				}
-				unlock(t, g)
-			}
-		}
-	})
-}
-
 // A waiter's node at its own path is older than that of a holder above it, which was first all the same.
 func TestTokenOfATreeIsNotThatOfThePath(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -292,21 +266,5 @@ func TestTreeBesideALockOfItsNodes(t *testing.T) {
 		unlock(t, h)
 		_, err = holdfast.NewMultiLock(tree.Path("a"), holdfast.NewRWMutex(c, node)).Lock(t.Context())
 		wantErr(t, err, zk.ErrBadArguments)
-	})
-}
-
-// A holder of a path that crashes or is removed by hand lets the next in, in time.
-func TestTreeAfterACrash(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		h := lock(t, holdfast.NewTree(client(t, srv), lockPath).Path("a/b"))
-		w := wait(t.Context(), holdfast.NewTree(client(t, srv), lockPath).Path("a"))
-		synctest.Wait()
-		srv.Expire(h.SessionID())
-		<-h.Lost()
-		g := w.got(t)
-		if _, err := g.CommitAndUnlock(t.Context(), zk.CreateOp(ledger, nil, zk.Persistent)); err != nil {
-			t.Error(err)
-		}
-		wantErr(t, h.Unlock(), holdfast.ErrLost)
 	})
 }

@@ -268,7 +268,7 @@ func ofTheHazards() []mutant {
 		{
 			number: 345, bug: "a node whose create lost its answer is known by its data alone", where: "–",
 			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(r.Data).ID == p.ID)", `ReadNote(r.Data).ID == p.ID && p.ID != ""`}},
-			tests: []string{"TestEveryLayoutFindsItsOwnNodeAgain"},
+			tests: []string{"TestManyCallersUnderFaults"},
 		},
 		{
 			number: 346, bug: "a step down whose answer was lost fails, and leaves what it has made", where: "–",
