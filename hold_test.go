@@ -122,26 +122,6 @@ func TestHolderIsAskedForItsLock(t *testing.T) {
 	}
 }
 
-// A waiter that is asked to release hears of it once it holds the lock.
-func TestRequestToAWaiterIsKept(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		first := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
-		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
-		entries, err := holdfast.List(t.Context(), c, lockPath)
-		if err != nil || len(entries) != 2 {
-			t.Fatal(entries, err)
-		}
-		if err := holdfast.Revoke(t.Context(), c, lockPath, entries[1].Token); err != nil {
-			t.Fatal(err)
-		}
-		unlock(t, first)
-		h := w.got(t)
-		<-h.Revoked()
-		unlock(t, h)
-	})
-}
-
 func TestBreakRemovesTheTenureOfOneToken(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)

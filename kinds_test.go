@@ -157,10 +157,11 @@ func TestOneHolderAtATimeFirstComeFirstServed(t *testing.T) {
 		h := lock(t, k.of(c))
 		wantNodes(t, c, k.nodes)
 		began := time.Now()
-		for range 100 {
-			_, err := k.of(other).TryLock(t.Context())
+		for i := range 100 {
+			_, err := k.of([]*zk.Client{c, other}[i%2]).TryLock(t.Context())
 			wantErr(t, err, holdfast.ErrLocked)
 			wantNodes(t, other, 0)
+			wantNodes(t, c, k.nodes)
 		}
 		if d := time.Since(began); d > 0 {
 			t.Errorf("TryLock took %v", d)
@@ -171,8 +172,8 @@ func TestOneHolderAtATimeFirstComeFirstServed(t *testing.T) {
 		}
 		for len(all) > 0 {
 			in, waiting := apart(all)
-			if len(in) != 0 {
-				t.Fatal("two hold the lock")
+			if _, err := k.of(c).TryLock(t.Context()); len(in) != 0 || !errors.Is(err, holdfast.ErrLocked) {
+				t.Fatalf("two hold the lock: %v", err)
 			}
 			unlock(t, h)
 			synctest.Wait()

@@ -227,29 +227,6 @@ func TestDowngradeInALine(t *testing.T) {
 	})
 }
 
-func TestTryLockSeesTheLine(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		m := inMemory(client(t, srv), 5)
-		h, err := m.TryLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		next := wait(t.Context(), m)
-		if !next.waiting() {
-			t.Fatal("two hold the lock")
-		}
-		_, err = m.TryLock(t.Context())
-		wantErr(t, err, holdfast.ErrLocked)
-		unlock(t, h)
-		h = next.got(t)
-		_, err = m.TryLock(t.Context())
-		wantErr(t, err, holdfast.ErrLocked)
-		_, err = m.TryLock(h.Context())
-		wantErr(t, err, holdfast.ErrDeadlock)
-		unlock(t, h)
-	})
-}
-
 // Another client has asked for the lock: it is no longer handed on.
 func TestARevokedLockLeavesTheLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
