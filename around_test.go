@@ -23,6 +23,7 @@ import (
 type party struct {
 	name, path   string
 	tree, shards bool
+	use          bool // see uses: no two are compatible
 	// enter acquires the lock if it is free. leave releases it.
 	enter func(ctx context.Context, c *zk.Client) (leave func() error, err error)
 }
@@ -118,6 +119,9 @@ func treeAt(path, below string) func(context.Context, *zk.Client) (func() error,
 func parties() []party {
 	all := plainAt(lockPath)
 	all = append(append(all, plainAt(lockPath+"/orders")...), plainAt(lockPath+"/a/b/c")...)
+	for _, u := range uses() {
+		all = append(all, party{name: "use " + u.name, path: lockPath, use: true, enter: tries(u.of)})
+	}
 	return append(all,
 		party{name: "tree", path: lockPath, tree: true, enter: treeAt(lockPath, "")},
 		party{name: "tree orders", path: lockPath, tree: true, enter: treeAt(lockPath, "orders")},
@@ -125,12 +129,13 @@ func parties() []party {
 	)
 }
 
-// pairs are the pairs of parties of which a tree or shards are one, and that must not hold together.
+// pairs are the pairs of parties that must not hold together: two uses of one path, a tree and what is below it, and shards
+// and what is at their path.
 func pairs(all []party) (pairs [][2]party) {
 	for _, a := range all {
 		for _, b := range all {
 			covers := func(a, b party) bool { return a.tree && strings.HasPrefix(b.path+"/", a.path+"/") }
-			if a.name != b.name && (covers(a, b) || covers(b, a) || (a.shards || b.shards) && a.path == b.path) {
+			if a.name != b.name && (covers(a, b) || covers(b, a) || (a.shards || b.shards) && a.path == b.path || a.use && b.use) {
 				pairs = append(pairs, [2]party{a, b})
 			}
 		}
@@ -138,9 +143,9 @@ func pairs(all []party) (pairs [][2]party) {
 	return pairs
 }
 
-// A tree and a lock of another kind at its path or below exclude or refuse each other, whoever comes first. So do
-// shards and a lock at their path. When the first has gone, the second acquires the lock.
-func TestTreesAndShardsBesideOtherKinds(t *testing.T) {
+// While one of a pair is held, the other is refused, or waits, and the first keeps what it has. When the first has gone, the
+// second acquires the lock.
+func TestKindsUnderOneNameExcludeOrRefuse(t *testing.T) {
 	for _, pair := range pairs(parties()) {
 		first, second := pair[0], pair[1]
 		t.Run(first.name+" and "+second.name, func(t *testing.T) {
@@ -149,8 +154,11 @@ func TestTreesAndShardsBesideOtherKinds(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c := client(t, srv)
+				c, began := client(t, srv), time.Now()
 				got, err := second.enter(t.Context(), c)
+				if d := time.Since(began); d > 0 && first.use && second.use {
+					t.Errorf("the refusal took %v", d)
+				}
 				if err == nil {
 					t.Error("both are in")
 					got()
@@ -164,10 +172,10 @@ func TestTreesAndShardsBesideOtherKinds(t *testing.T) {
 				if err := leave(); err != nil {
 					t.Errorf("the first: %v", err)
 				}
-				if strings.HasPrefix(first.name, "kept") || strings.HasPrefix(second.name, "semaphore of kazoo") {
+				if strings.HasPrefix(first.name, "kept") || strings.Contains(second.name, "semaphore of kazoo") {
 					time.Sleep(5 * time.Minute) // to kazoo, the directories that the first has left are permits
 				}
-				if strings.HasPrefix(second.name, "node") {
+				if strings.HasPrefix(strings.TrimPrefix(second.name, "use "), "node") {
 					return // the others leave directories behind
 				}
 				synctest.Wait()
@@ -182,7 +190,7 @@ func TestTreesAndShardsBesideOtherKinds(t *testing.T) {
 }
 
 // The two come together: one of them runs at each request of the other. Both may be refused, but not both be in.
-func TestTreesAndShardsThatComeTogetherWithOtherKinds(t *testing.T) {
+func TestKindsThatComeTogetherSeeEachOther(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long: go test without -short runs it")
 	}
@@ -231,19 +239,21 @@ func TestTreesAndShardsThatComeTogetherWithOtherKinds(t *testing.T) {
 				if reached = set(false); reached {
 					<-entered
 					together++
-					if firstErr == nil && err == nil {
-						t.Errorf("%s and %s, at its request %d, are both in", first.name, second.name, at)
-					}
 					for who, err := range map[string]error{first.name: firstErr, second.name: err} {
 						if err != nil && !refused(err) {
 							t.Errorf("%s, with %s at request %d: %v", who, second.name, at, err)
 						}
 					}
 				}
-				for _, leave := range []func() error{leave, got} {
-					if leave != nil {
-						leave()
-					}
+				left := 0 // without having lost it
+				if firstErr == nil && leave() == nil {
+					left++
+				}
+				if got != nil && err == nil && got() == nil {
+					left++
+				}
+				if left == 2 {
+					t.Errorf("%s and %s, at its request %d, are both in", first.name, second.name, at)
 				}
 			})
 		}
@@ -251,8 +261,8 @@ func TestTreesAndShardsThatComeTogetherWithOtherKinds(t *testing.T) {
 	t.Logf("figure: %d moments of two kinds", together)
 }
 
-// The error of both says what is there, and what to type.
-func TestErrKindNamesTreesAndShards(t *testing.T) {
+// The error names both kinds, the node, and the remedy.
+func TestErrKindSaysWhatIsWrong(t *testing.T) {
 	find := func(name string) party {
 		all := parties()
 		return all[slices.IndexFunc(all, func(p party) bool { return p.name == name })]
@@ -261,6 +271,17 @@ func TestErrKindNamesTreesAndShards(t *testing.T) {
 		first, second string
 		says          []string
 	}{
+		{"use kazoo", "mutex", []string{"layout kazoo", "layout curator", "__lock__0000000000"}},
+		{"use named:db", "mutex", []string{"layout named:db", "layout curator", "db_lock_0000000000"}},
+		{"semaphore", "mutex", []string{"a semaphore, layout curator", "a lock with a queue, layout curator", "/leases/_c_"}},
+		{"mutex", "semaphore", []string{"a semaphore, layout curator", "a lock with a queue, layout curator", "-lock-0000000000"}},
+		{"slots", "mutex", []string{"a set of slots", "a lock with a queue, layout curator", "/slots/slot-0000000000"}},
+		{"semaphore", "slots", []string{"a semaphore, layout curator", "this is a set of slots", "/leases/_c_"}},
+		{"slots", "semaphore", []string{"is of a set of slots", "this is a semaphore, layout curator", "/slots/slot-0000000000"}},
+		{"node", "mutex", []string{"a NodeLock", "a lock with a queue, layout curator"}},
+		{"node", "mutex/orders", []string{"a NodeLock", lockPath + " "}},
+		{"mutex", "node", []string{"a NodeLock", "a lock with a queue, layout curator", "-lock-0000000000"}},
+		{"semaphore", "node", []string{"a NodeLock", "a semaphore, layout curator", "/leases/_c_"}},
 		{"tree", "mutex", []string{lockPath + "/%2F/_c_", "of the tree " + lockPath, "give --tree (NewTree) for " + lockPath + " and all names below it"}},
 		{"tree orders", "mutex/orders", []string{lockPath + "/%2F/_c_", "of the tree " + lockPath, "give --tree"}},
 		{"mutex", "tree", []string{lockPath + "/_c_", "a lock with a queue, layout curator", "this is the tree " + lockPath, "give --tree (NewTree) for " + lockPath}},
@@ -282,7 +303,7 @@ func TestErrKindNamesTreesAndShards(t *testing.T) {
 				}
 				_, err = find(tt.second).enter(t.Context(), client(t, srv))
 				wantErr(t, err, holdfast.ErrKind)
-				for _, want := range tt.says {
+				for _, want := range append(tt.says, "use one kind") {
 					if !strings.Contains(fmt.Sprint(err), want) {
 						t.Errorf("%v; want %q in it", err, want)
 					}
@@ -419,7 +440,7 @@ func TestWhatIsNoLockBelowATreeIsNoObstacle(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		for _, p := range parties() {
-			if strings.HasPrefix(p.name, "node") {
+			if strings.HasPrefix(p.name, "node") || p.use {
 				continue // its path must not exist
 			}
 			leave, err := p.enter(t.Context(), c)

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"holdfast"
 	"holdfast/zk"
@@ -44,117 +43,6 @@ func uses() []use {
 // refused reports whether a lock was refused, or waits for another.
 func refused(err error) bool {
 	return errors.Is(err, holdfast.ErrKind) || errors.Is(err, holdfast.ErrLocked)
-}
-
-// While a lock of one kind is held under a name, a client that asks for another kind under
-// that name is refused, or waits.
-func TestKindsUnderOneNameExcludeOrRefuse(t *testing.T) {
-	for _, first := range uses() {
-		for _, second := range uses() {
-			if first.name == second.name && first.name != "semaphore" || first.name == "reader" && second.name == "reader" {
-				continue
-			}
-			t.Run(first.name+" and "+second.name, func(t *testing.T) {
-				inBubble(t, func(t *testing.T, srv *zktest.Server) {
-					c := client(t, srv)
-					h := lock(t, first.of(client(t, srv)))
-					began := time.Now()
-					got, err := second.of(c).TryLock(t.Context())
-					if first.name == second.name { // permits
-						unlock(t, got)
-						unlock(t, h)
-						return
-					}
-					if !refused(err) {
-						if err == nil {
-							unlock(t, got)
-						}
-						t.Fatalf("%v; want a refusal or a wait", err)
-					}
-					if errors.Is(err, holdfast.ErrKind) {
-						if _, err := second.of(c).Lock(t.Context()); !errors.Is(err, holdfast.ErrKind) { // TryLock does not wait
-							t.Errorf("%v; want ErrKind", err)
-						}
-						synctest.Wait()
-						if names, err := c.Ephemerals(t.Context(), "/"); err != nil || len(names) > 0 {
-							t.Errorf("nodes left behind: %q, %v", names, err)
-						}
-					}
-					if d := time.Since(began); d != 0 {
-						t.Errorf("the refusal took %v", d)
-					}
-					if h.Context().Err() != nil {
-						t.Error("the first holder lost its lock")
-					}
-					unlock(t, h)
-					if first.name == "node" || second.name != "node" { // a queue leaves its directory behind
-						unlock(t, lock(t, second.of(c)))
-					}
-				})
-			})
-		}
-	}
-}
-
-// Two different uses of a name race: one of them runs at each request of the other's Lock.
-// Both may be refused, but both must not acquire.
-func TestKindsThatComeTogetherSeeEachOther(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: go test without -short runs it")
-	}
-	together := 0
-	for _, first := range uses() {
-		for _, second := range uses() {
-			if first.name == second.name {
-				continue
-			}
-			for at, reached := 1, true; reached; at++ {
-				inBubble(t, func(t *testing.T, srv *zktest.Server) {
-					one, other := client(t, srv), client(t, srv)
-					var on, inside atomic.Bool
-					var requests atomic.Int32
-					var got *holdfast.Hold
-					var err error
-					for _, op := range []zkproto.Op{
-						zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData,
-						zkproto.OpSetData, zkproto.OpGetChildren2, zkproto.OpMulti,
-					} {
-						srv.Intercept(op, func(string) zktest.Action {
-							if on.Load() && !inside.Load() && int(requests.Add(1)) == at {
-								inside.Store(true)
-								got, err = second.of(other).TryLock(t.Context())
-							}
-							return zktest.Pass
-						})
-					}
-					on.Store(true)
-					h, firstErr := first.of(one).TryLock(t.Context())
-					on.Store(false)
-					if reached = inside.Load(); !reached {
-						if firstErr == nil {
-							unlock(t, h)
-						}
-						return
-					}
-					together++
-					if h != nil && got != nil && h.Context().Err() == nil && got.Context().Err() == nil {
-						t.Errorf("%s and %s, at its request %d, both have the lock", first.name, second.name, at)
-					}
-					for who, err := range map[string]error{first.name: firstErr, second.name: err} {
-						if err != nil && !refused(err) {
-							t.Errorf("%s, with %s at request %d: %v", who, second.name, at, err)
-						}
-					}
-					for _, h := range []*holdfast.Hold{h, got} {
-						if h != nil {
-							unlock(t, h)
-						}
-					}
-				})
-			}
-		}
-	}
-	t.Logf("figure: %d moments of two uses of one name", together)
 }
 
 // A semaphore's turnstile node goes when the permit is there. So a client that looks for
@@ -204,80 +92,6 @@ func TestTurnIsLookedForBeforePermits(t *testing.T) {
 			}
 		}
 	})
-}
-
-// The error names both kinds, the node, and the remedy.
-func TestErrKindSaysWhatIsWrong(t *testing.T) {
-	for name, tt := range map[string]struct {
-		first, second func(c *zk.Client) holdfast.Locker
-		says          []string
-	}{
-		"layouts": {
-			func(c *zk.Client) holdfast.Locker {
-				return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo))
-			},
-			mutexAt, []string{"layout kazoo", "layout curator", "__lock__0000000000"},
-		},
-		"queue in a semaphore": {
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) },
-			mutexAt, []string{"a semaphore, layout curator", "a lock with a queue, layout curator", "/leases/_c_"},
-		},
-		"semaphore in a queue": {
-			mutexAt, func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) },
-			[]string{"a semaphore, layout curator", "a lock with a queue, layout curator", "-lock-0000000000"},
-		},
-		"queue in slots": {
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() },
-			mutexAt, []string{"a set of slots", "a lock with a queue, layout curator", "/slots/slot-0000000000"},
-		},
-		"slots in a semaphore": {
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) },
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() },
-			[]string{"a semaphore, layout curator", "this is a set of slots", "/leases/_c_"},
-		},
-		"semaphore in slots": {
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() },
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) },
-			[]string{"is of a set of slots", "this is a semaphore, layout curator", "/slots/slot-0000000000"},
-		},
-		"queue below a node": {
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
-			mutexAt, []string{"a NodeLock", "a lock with a queue, layout curator"},
-		},
-		"queue further below a node": {
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath+"/a") }, []string{"a NodeLock", lockPath + " "},
-		},
-		"node above a queue": {
-			mutexAt, func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
-			[]string{"a NodeLock", "a lock with a queue, layout curator", "-lock-0000000000"},
-		},
-		"node above a semaphore": {
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) },
-			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
-			[]string{"a NodeLock", "a semaphore, layout curator", "/leases/_c_"},
-		},
-		"named and not": {
-			func(c *zk.Client) holdfast.Locker {
-				return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("db")))
-			},
-			mutexAt, []string{"layout named:db", "layout curator", "db_lock_0000000000"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				h := lock(t, tt.first(client(t, srv)))
-				_, err := tt.second(client(t, srv)).TryLock(t.Context())
-				wantErr(t, err, holdfast.ErrKind)
-				for _, want := range append(tt.says, "use one kind") {
-					if !strings.Contains(fmt.Sprint(err), want) {
-						t.Errorf("%v; want %q in it", err, want)
-					}
-				}
-				unlock(t, h)
-			})
-		})
-	}
 }
 
 // Nodes that are no lock of another kind do not block: directories of an idle semaphore

@@ -6,12 +6,12 @@ func ofMendedKinds() []mutant {
 		{
 			number: 920, bug: "a lock does not look for a tree of its name", where: "ours, until issue 36",
 			edits: []edit{{"internal/queue/kind.go", "{Once, onceIn}, {Tree, treeIn},", "{Once, onceIn},"}},
-			tests: []string{"TestTreesAndShardsBesideOtherKinds", "TestErrKindNamesTreesAndShards"},
+			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse", "TestErrKindSaysWhatIsWrong"},
 		},
 		{
 			number: 921, bug: "a lock does not look for trees above it", where: "ours, until issue 36",
 			edits: []edit{{"internal/queue/around.go", "if results[i].Stat.NumChildren == 0 {", "if results[i].Stat.NumChildren >= 0 {"}},
-			tests: []string{"TestTreesAndShardsBesideOtherKinds", "TestCrowdSeesATreeAbove"},
+			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse", "TestCrowdSeesATreeAbove"},
 		},
 		{
 			number: 922, bug: "places that share their lists do not look for trees above them", where: "–",
@@ -21,17 +21,17 @@ func ofMendedKinds() []mutant {
 		{
 			number: 923, bug: "a NodeLock does not look for trees above it", where: "ours, until issue 36",
 			edits: []edit{{"nodelock.go", "if err := l.lock.CheckAround(ctx, p.Session, around); err != nil {", "if around == nil && l.lock.CheckAround(ctx, p.Session, nil) != nil {\n\t\tvar err error"}},
-			tests: []string{"TestTreesAndShardsBesideOtherKinds"},
+			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse"},
 		},
 		{
 			number: 924, bug: "a tree does not look for other kinds at its path", where: "ours, until issue 36",
 			edits: []edit{{"internal/queue/around.go", "\terr := q.CheckKind(ctx, listed)\n\t// A lock", "\tvar err error\n\tif q.Kind != Tree {\n\t\terr = q.CheckKind(ctx, listed)\n\t}\n\t// A lock"}, {"internal/queue/around.go", "level = append(level, dir+\"/\"+name)", "if dir != q.Path || !names.Numbered(name) {\n\t\t\t\t\tlevel = append(level, dir+\"/\"+name)\n\t\t\t\t}"}},
-			tests: []string{"TestTreesAndShardsBesideOtherKinds"},
+			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse"},
 		},
 		{
 			number: 925, bug: "a tree does not look for locks below its path", where: "ours, until issue 36",
 			edits: []edit{{"internal/queue/around.go", "if err == nil && q.Kind == Tree {", "if err == nil && q.Kind == Tree && len(listed) == 0 {"}},
-			tests: []string{"TestTreesAndShardsBesideOtherKinds", "TestTreeSeesALockThatChangesItsNode", "TestLookBelowATreeIsBounded"},
+			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse", "TestTreeSeesALockThatChangesItsNode", "TestLookBelowATreeIsBounded"},
 		},
 		{
 			number: 926, bug: "a tree looks for permits before it looks at the turnstile", where: "–",
@@ -46,12 +46,12 @@ func ofMendedKinds() []mutant {
 		{
 			number: 928, bug: "a lock does not look for shards at its path", where: "ours, until issue 36",
 			edits: []edit{{"internal/queue/kind.go", "{Tree, treeIn}, {Shards, ShardsIn},", "{Tree, treeIn},"}},
-			tests: []string{"TestTreesAndShardsBesideOtherKinds"},
+			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse"},
 		},
 		{
 			number: 929, bug: "the workers and the shards do not look for other kinds at their path", where: "ours, until issue 36",
 			edits: []edit{{"internal/queue/around.go", "\tif q.outer == nil {\n\t\treturn nil\n\t}\n\treturn q.outer.checkOuter", "\tif q.outer == nil || q.outer.Kind == Shards {\n\t\treturn nil\n\t}\n\treturn q.outer.checkOuter"}, {"shard_plan.go", "err := r.lock.CheckKind(ctx, listed); err != nil || wrong == nil", "err := error(nil); err != nil || wrong == nil"}},
-			tests: []string{"TestTreesAndShardsBesideOtherKinds"},
+			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse"},
 		},
 		{
 			number: 930, bug: "a lock that was tried at the path of shards ends their workers", where: "–",
@@ -101,7 +101,7 @@ func ofMendedKinds() []mutant {
 		{
 			number: 939, bug: "a lock looks for trees above it before its own node is there", where: "–",
 			edits: []edit{{"internal/queue/join.go", "\tops := append(p.Queue.looks(", "\tearly, _ := p.Session.Pipeline(ctx, p.Queue.looks(nil)...)\n\tops := append(p.Queue.looks("}, {"internal/queue/join.go", "around := res[2 : len(res)-len(p.Queue.Beside)]\n", "around := res[2 : len(res)-len(p.Queue.Beside)]\n\t\t\t\tcopy(around, early)\n"}},
-			tests: []string{"TestTreesAndShardsThatComeTogetherWithOtherKinds"},
+			tests: []string{"TestKindsThatComeTogetherSeeEachOther"},
 		},
 	}
 }
