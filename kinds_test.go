@@ -22,14 +22,14 @@ import (
 // A kind is a way to lock lockPath that one caller holds at a time. The tests of this file tell stories that end the
 // same way for every kind. What only one kind does is tested in its own file.
 type kind struct {
-	name    string
-	of      func(c *zk.Client) holdfast.Locker
-	nodes   int   // of a holder
-	inside  error // of TryLock under a Hold of the same lock
-	unfair  bool  // waiters have no order
-	comes   bool  // the name of a holder's node comes back: it is a successor's
-	oneLine bool  // goroutines of one client share a node
-	parts   bool  // it waits for its parts with a context of its own
+	name       string
+	of         func(c *zk.Client) holdfast.Locker
+	nodes      int   // how many a holder has
+	inside     error // the error of TryLock under a Hold of the same lock
+	unfair     bool  // waiters have no order
+	reused     bool  // the name of a holder's node is that of its successor's node, too
+	sharesNode bool  // goroutines of one client share a node
+	parts      bool  // Lock waits for its parts with a context of its own
 }
 
 func kinds() []kind {
@@ -39,7 +39,7 @@ func kinds() []kind {
 		{name: "mutex whose names come back", nodes: 1, inside: holdfast.ErrDeadlock, of: func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewMutex(c, lockPath, with(holdfast.LayoutWriteLock))
 		}},
-		{name: "mutex that is handed on in memory", nodes: 1, inside: holdfast.ErrDeadlock, oneLine: true, of: func(c *zk.Client) holdfast.Locker {
+		{name: "mutex that is handed on in memory", nodes: 1, inside: holdfast.ErrDeadlock, sharesNode: true, of: func(c *zk.Client) holdfast.Locker {
 			return inMemory(c, 3)
 		}},
 		{name: "writer", of: writeAt, nodes: 1, inside: holdfast.ErrDeadlock},
@@ -52,10 +52,10 @@ func kinds() []kind {
 		{name: "three permits", nodes: 3, inside: holdfast.ErrLocked, of: func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewSemaphore(c, lockPath, 3).Locker(3)
 		}},
-		{name: "slots", nodes: 1, inside: holdfast.ErrLocked, comes: true, of: func(c *zk.Client) holdfast.Locker {
+		{name: "slots", nodes: 1, inside: holdfast.ErrLocked, reused: true, of: func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewSlots(c, lockPath, 1).Locker()
 		}},
-		{name: "node lock", nodes: 1, inside: holdfast.ErrDeadlock, unfair: true, comes: true, of: func(c *zk.Client) holdfast.Locker {
+		{name: "node lock", nodes: 1, inside: holdfast.ErrDeadlock, unfair: true, reused: true, of: func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewNodeLock(c, lockPath)
 		}},
 		{name: "several locks", nodes: 3, parts: true, inside: holdfast.ErrDeadlock, unfair: true, of: func(c *zk.Client) holdfast.Locker {
@@ -178,11 +178,11 @@ func TestOneHolderAtATimeFirstComeFirstServed(t *testing.T) {
 			unlock(t, h)
 			synctest.Wait()
 			time.Sleep(5 * time.Second) // a MultiLock may begin anew
-			if in, waiting = apart(all); len(in) != 1 || !k.unfair && !k.oneLine && in[0] != all[0] {
+			if in, waiting = apart(all); len(in) != 1 || !k.unfair && !k.sharesNode && in[0] != all[0] {
 				t.Fatalf("%d hold the lock, the first in line: %v", len(in), len(in) > 0 && in[0] == all[0])
 			}
 			next := in[0].got(t)
-			if !k.oneLine || next.Token() != h.Token() { // handed on in memory, it keeps its token
+			if !k.sharesNode || next.Token() != h.Token() { // handed on in memory, it keeps its token
 				wantGrown(t, next, h)
 			}
 			h, all = next, waiting
@@ -334,6 +334,56 @@ func TestEndOfASessionEndsHoldsAndNoWaits(t *testing.T) {
 		wantGrown(t, again, h)
 		unlock(t, again)
 		wantFreedom(t, srv, k, first, c)
+	})
+}
+
+// Somebody removes the node of a waiter. The waiter does not take "nobody ahead" for "mine" (etcd #11456), and queues again.
+func TestWaiterWhoseNodeWasRemovedQueuesAgain(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		c, admin := client(t, srv), client(t, srv)
+		h := lock(t, k.of(client(t, srv)))
+		w := wait(t.Context(), k.of(c))
+		nodes, err := c.Ephemerals(t.Context(), "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, node := range nodes { // a NodeLock's waiter has none
+			remove(t, admin, node)
+		}
+		time.Sleep(5 * time.Second) // it has queued again at the back
+		if again, err := c.Ephemerals(t.Context(), "/"); err != nil || len(again) != len(nodes) || len(nodes) > 0 && slices.Equal(again, nodes) {
+			t.Errorf("the waiter's nodes are %q, %v; they were %q", again, err, nodes)
+		}
+		third := wait(t.Context(), k.of(client(t, srv)))
+		if !w.waiting() || !third.waiting() {
+			t.Fatal("two hold the lock")
+		}
+		unlock(t, h)
+		time.Sleep(5 * time.Second)
+		in, waiting := apart([]*waiter{w, third})
+		if len(in) != 1 || !k.unfair && in[0] != w {
+			t.Fatalf("%d hold the lock", len(in))
+		}
+		unlock(t, in[0].got(t))
+		unlock(t, waiting[0].got(t))
+		wantFreedom(t, srv, k, c)
+	})
+}
+
+// A client is closed while it holds a lock and waits for it. The lock is free at once, and the wait ends with the reason
+// (CURATOR-18).
+func TestCloseEndsHoldsAndWaits(t *testing.T) {
+	forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
+		c := client(t, srv)
+		h := lock(t, k.of(c))
+		w := wait(t.Context(), k.of(c))
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		<-w.done
+		wantErr(t, w.err, zk.ErrClosed)
+		wantLost(t, h)
+		wantFreedom(t, srv, k)
 	})
 }
 
@@ -586,7 +636,7 @@ func TestNoEndOfAHoldHitsTheNodeOfASuccessor(t *testing.T) {
 		"its answer lost":  nil,
 	} {
 		forEachKind(t, func(t *testing.T, srv *zktest.Server, k kind) {
-			if !k.comes {
+			if !k.reused {
 				t.Skip("no name comes back")
 			}
 			other := client(t, srv)
@@ -745,7 +795,7 @@ func TestManyCallersUnderFaults(t *testing.T) {
 									if held[slot] {
 										t.Errorf("two hold the lock or slot %d", slot)
 									}
-									if h.Token() < last[slot] || h.Token() == last[slot] && !k.oneLine {
+									if h.Token() < last[slot] || h.Token() == last[slot] && !k.sharesNode {
 										t.Errorf("token %d after %d", h.Token(), last[slot])
 									}
 									held[slot], last[slot] = true, h.Token()

@@ -110,27 +110,6 @@ func TestWaitIsBoundedAsAWholeHoweverOftenItWakes(t *testing.T) {
 	})
 }
 
-// A client is closed in the middle of everything. Its locks are free at once, and its waits
-// end with the reason (CURATOR-18).
-func TestCloseEndsHoldsAndWaits(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, observer := client(t, srv), client(t, srv)
-		h := lock(t, holdfast.NewMutex(c, lockPath))
-		w := wait(t.Context(), holdfast.NewMutex(c, lockPath))
-		s := wait(t.Context(), holdfast.NewMultiLock(holdfast.NewSemaphore(c, "/sem", 1).Locker(1), holdfast.NewMutex(c, lockPath)))
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-		for _, w := range []*waiter{w, s} {
-			<-w.done
-			wantErr(t, w.err, zk.ErrClosed)
-		}
-		<-h.Lost()
-		wantErr(t, h.Unlock(), holdfast.ErrLost)
-		wantQueued(t, observer, 0)
-	})
-}
-
 // A holder sleeps past the end of its session, and its successor writes. Then the holder
 // wakes up in the middle of its work. Without a check, an update is lost; the token and
 // Commit both detect it.

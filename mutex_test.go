@@ -42,34 +42,6 @@ func TestHolderIsToldBeforeTheLockCanPassOn(t *testing.T) {
 	})
 }
 
-// etcd #11456: a waiter whose own node is gone must not take "nobody ahead" for "mine".
-func TestWaiterWhoseNodeWasRemovedQueuesAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
-		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
-		entries, err := holdfast.List(t.Context(), c, lockPath)
-		if err != nil || len(entries) != 2 {
-			t.Fatal(entries, err)
-		}
-		if err := c.Delete(t.Context(), entries[1].Path, zk.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait() // it has queued again at the back, and watches its own node
-		third := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
-		unlock(t, h)
-		got := w.got(t)
-		if !third.waiting() {
-			t.Error("two hold the lock")
-		}
-		if stat, ok, err := c.Exists(t.Context(), got.Path()); err != nil || !ok || stat.Czxid != got.Token() {
-			t.Errorf("held by %v %v %v", stat, ok, err)
-		}
-		unlock(t, got)
-		unlock(t, third.got(t))
-	})
-}
-
 // The node ahead goes between the list and the watch, so there is no event (CURATOR-527,
 // helix #44).
 func TestPredecessorThatVanishesBeforeTheWatch(t *testing.T) {
