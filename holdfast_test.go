@@ -233,12 +233,6 @@ func (l *line) cut() {
 	synctest.Wait()
 }
 
-func (l *line) isCut() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.down != nil
-}
-
 // connect lets the client reconnect.
 func (l *line) connect() {
 	l.mu.Lock()
