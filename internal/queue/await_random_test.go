@@ -43,7 +43,7 @@ func TestRandomQueueGrantsNobodyBeforeItsTurn(t *testing.T) {
 				for range 60 {
 					m.step(t)
 					if t.Failed() {
-						t.Fatalf("go test -run %s -seed %d -runs 1\n%s", "TestRandomQueue", seed, strings.Join(m.story, "\n"))
+						t.Fatalf("go test ./internal/queue -run %s -seed %d -runs 1\n%s", "TestRandomQueue", seed, strings.Join(m.story, "\n"))
 					}
 				}
 			})
@@ -71,7 +71,7 @@ func TestRandomCrowdGrantsNobodyBeforeItsTurn(t *testing.T) {
 				for range 60 {
 					m.step(t)
 					if t.Failed() {
-						t.Fatalf("go test -run %s -seed %d -runs 1\n%s", "TestRandomCrowd", seed, strings.Join(m.story, "\n"))
+						t.Fatalf("go test ./internal/queue -run %s -seed %d -runs 1\n%s", "TestRandomCrowd", seed, strings.Join(m.story, "\n"))
 					}
 				}
 			})
