@@ -73,7 +73,7 @@ func (d *Detached) TryLock(ctx context.Context) (Claim, error) {
 
 // acquire enters until it has the lock.
 func (d *Detached) acquire(ctx context.Context, op string, patience bool) (Claim, error) {
-	turn := pace(1)
+	turn := queue.Pace(1)
 	for late := 0; ; {
 		c, err := d.enter(ctx, patience)
 		again := false
@@ -93,7 +93,7 @@ func (d *Detached) acquire(ctx context.Context, op string, patience bool) (Claim
 		case errors.Is(err, ErrUncertain): // it would wait behind its own lock, and the id would be unknown
 		case patience || errors.Is(err, queue.ErrGone):
 			late = 0
-			turn, err = turn.outlived(ctx, err)
+			turn, err = turn.Outlived(ctx, err)
 			again = turn > 0
 		}
 		if !again {

@@ -57,7 +57,7 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 // Lead nevertheless, f cancels ctx. Lead also returns the errors of Campaign, among them the cause of ctx
 // if ctx ends before the caller leads. If f panics, Lead resigns.
 func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Context) error) error {
-	for turn := pace(1); ; {
+	for turn := queue.Pace(1); ; {
 		h, err := e.campaign(ctx, "lead", value)
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 		if !lost || ctx.Err() != nil {
 			return err
 		}
-		turn = turn.nextAfter(ctx, began)
+		turn = turn.NextAfter(ctx, began)
 	}
 }
 

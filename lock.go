@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
-	"time"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
@@ -63,20 +61,28 @@ func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
 	if o.handoffs > 0 || o.keep > 0 {
 		l.line = o.line()
 	}
-	l.Surround(path, nil)
+	if p := o.part; p != nil {
+		l.surround(p.outer, p.kind)
+	} else {
+		l.Surround(path, nil)
+	}
 	return l
 }
 
 // newPart names a queue that is a part of the lock at outer. If kind is not "", the queue's places look for other
 // kinds of lock there.
 func newPart(c *zk.Client, path, outer string, kind queue.Kind, o options) lock {
-	l := newLock(c, path, queue.Lock, o)
+	o.part = &partOf{outer, kind}
+	return newLock(c, path, queue.Lock, o)
+}
+
+// surround makes the queue a part of the lock at outer.
+func (l *lock) surround(outer string, kind queue.Kind) {
 	var whole *queue.Queue
 	if kind != "" {
-		whole = &queue.Queue{Client: c, Path: outer, Kind: kind, Grammar: o.grammar}
+		whole = &queue.Queue{Client: l.Client, Path: outer, Kind: kind, Grammar: l.Grammar}
 	}
 	l.Surround(outer, whole)
-	return l
 }
 
 // valid returns why no call on the lock can succeed, or nil: its path, or an option.
@@ -95,7 +101,7 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 	case l.handsOff(s):
 		h, err = l.waitLocally(ctx, s) // behind one place in the queue, see local_queue.go and keep.go
 	default:
-		for turn := pace(1); turn > 0; turn, err = turn.outlived(ctx, err) {
+		for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
 			h, err = l.enter(ctx, s, true)
 		}
 	}
@@ -113,7 +119,7 @@ func (l *lock) waitObserved(ctx context.Context, op string, s names.Side) (*Hold
 		if l.handsOff(s) {
 			return l.waitLocally(ctx, s)
 		}
-		for turn := pace(1); turn > 0; turn, err = turn.outlived(ctx, err) {
+		for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
 			h, err = l.enter(ctx, s, true)
 		}
 		return h, err
@@ -164,12 +170,12 @@ func (l *lock) attempt(ctx context.Context, op string, permits int, acquire func
 // despiteRemoval calls enter again for as long as ctx lives and somebody has removed the node of the
 // attempt. For TryLock, that is no answer: its own place says nothing about who is ahead.
 func despiteRemoval(ctx context.Context, enter func() (*Hold, error)) (*Hold, error) {
-	for turn := pace(1); ; {
+	for turn := queue.Pace(1); ; {
 		h, err := enter()
 		if !errors.Is(err, queue.ErrGone) {
 			return h, err
 		}
-		if turn, err = turn.outlived(ctx, err); turn == 0 {
+		if turn, err = turn.Outlived(ctx, err); turn == 0 {
 			return nil, err
 		}
 	}
@@ -177,56 +183,10 @@ func despiteRemoval(ctx context.Context, enter func() (*Hold, error)) (*Hold, er
 
 // outlive calls enter again for as long as the wait outlives its session or its node.
 func outlive(ctx context.Context, enter func() (*Hold, error)) (h *Hold, err error) {
-	for turn := pace(1); turn > 0; turn, err = turn.outlived(ctx, err) {
+	for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
 		h, err = enter()
 	}
 	return h, err
-}
-
-// A pace counts how often work has begun that others end again and again, such as a wait whose node is removed. The
-// work begins again at once for the first time, and later after a pause of up to a second. 0 means that it does not.
-type pace int
-
-// calm is how long work must have gone on to count as the first again.
-const calm = 10 * time.Second
-
-// next pauses before the work begins again. It is 0 if ctx has ended.
-//
-//go:noinline
-func (p pace) next(ctx context.Context) pace {
-	if p > 1 {
-		pause := min(queue.FirstPause<<min(p-2, 10), time.Second)
-		timer := time.NewTimer(pause/2 + rand.N(pause/2))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
-	}
-	if ctx.Err() != nil {
-		return 0
-	}
-	return p + 1
-}
-
-// nextAfter is next for work that has gone on since began.
-func (p pace) nextAfter(ctx context.Context, began time.Time) pace {
-	if time.Since(began) > calm {
-		p = 1
-	}
-	return p.next(ctx)
-}
-
-// outlived reports whether to enter again after err: while ctx lives, if the session has ended or the
-// node was removed. A wait goes on then; a tenure does not. Otherwise it returns 0, and why Lock fails.
-func (p pace) outlived(ctx context.Context, err error) (pace, error) {
-	if !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, queue.ErrGone) {
-		return 0, err
-	}
-	if p = p.next(ctx); p == 0 { // the caller has given up, whatever came first
-		return 0, context.Cause(ctx)
-	}
-	return p, nil
 }
 
 // enter acquires the lock in one session. Without patience, it fails with ErrLocked where it would

@@ -41,6 +41,8 @@ type options struct {
 
 	once onceOptions
 
+	part *partOf // nil: the lock is no part of another
+
 	given   setting // the options in use
 	refused error   // the kind of lock cannot honour some of them; see takes
 }

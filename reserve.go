@@ -107,7 +107,7 @@ type reservable struct{ inner Locker }
 
 // Lock implements Locker.
 func (r reservable) Lock(ctx context.Context) (*Hold, error) {
-	for turn := pace(1); ; {
+	for turn := queue.Pace(1); ; {
 		h, err := r.inner.Lock(ctx)
 		if err == nil {
 			err = h.restOrLetGo(ctx, true)
@@ -116,7 +116,7 @@ func (r reservable) Lock(ctx context.Context) (*Hold, error) {
 			return h, err
 		}
 		if errors.Is(err, ErrLost) || errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, queue.ErrGone) {
-			if turn = turn.next(ctx); turn > 0 { // a wait goes on
+			if turn = turn.Next(ctx); turn > 0 { // a wait goes on
 				continue
 			}
 			err = context.Cause(ctx) // the caller has given up, whatever came first

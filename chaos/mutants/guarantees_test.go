@@ -153,7 +153,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 324, bug: "a wait ends with its session, or with its node", where: "–",
-			edits: []edit{{"lock.go", "\t\treturn 0, context.Cause(ctx)\n\t}\n\treturn p, nil\n", "\t\treturn 0, context.Cause(ctx)\n\t}\n\treturn 0, err\n"}},
+			edits: []edit{{"internal/queue/pace.go", "\t\treturn 0, context.Cause(ctx)\n\t}\n\treturn p, nil\n", "\t\treturn 0, context.Cause(ctx)\n\t}\n\treturn 0, err\n"}},
 			tests: []string{"TestWaiterQueuesAgainInTheNextSession", "TestWaiterWhoseNodeWasRemovedQueuesAgain", "TestNodeLockWaiterQueuesAgainInTheNextSession",
 				"TestMultiLockSurvivesTheEndOfItsSessionWhileItWaits", "TestElectionSurvivesTheEndOfSessions"},
 		},

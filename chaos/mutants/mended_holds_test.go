@@ -101,7 +101,7 @@ func ofMendedHolds() []mutant {
 		},
 		{
 			number: 919, bug: "a candidate whose terms are taken away begins hundreds a second", where: "ours, until it was attacked",
-			edits: []edit{{"election.go", "turn = turn.nextAfter(ctx, began)", "turn, _ = turn+1, began"}},
+			edits: []edit{{"election.go", "turn = turn.NextAfter(ctx, began)", "turn, _ = turn+1, began"}},
 			tests: []string{"TestLeadPausesBetweenTermsThatAreTakenAway"},
 		},
 	}
