@@ -19,6 +19,7 @@ import (
 // The arrows of the design: which package may import which. They point down only.
 //
 //	holdfast → internal/balance
+//	holdfast, once, shards, reserve → internal/lend     internal/lend → internal/queue, zk
 //	holdfast, cmd/holdfast, internal/lockwatch, internal/survey → internal/budget
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
 //	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/survey, internal/waitgraph
@@ -37,13 +38,17 @@ import (
 // needs a server.
 var arrows = map[string]part{
 	"": {
-		mayImport: []string{"internal/balance", "internal/budget", "internal/queue", "internal/queue/names", "zk"},
+		mayImport: []string{"internal/balance", "internal/budget", "internal/lend", "internal/queue", "internal/queue/names", "zk"},
 		external:  []string{"golang.org/x/sync", "golang.org/x/sys"},
 		reason:    "who imports the lock gets the client and the standard library: no server, no store, no metrics library, no command line",
 	},
 	"internal/queue": {
 		mayImport: []string{"internal/queue/names", "zk"},
 		reason:    "a place in a queue knows the client and the names: Holds, options and re-entry are above it",
+	},
+	"internal/lend": {
+		mayImport: []string{"internal/queue", "zk"},
+		reason:    "what holdfast lends are functions that it sets itself: this package must not import it",
 	},
 	"internal/survey": {
 		mayImport: []string{"internal/budget", "internal/queue", "internal/queue/names", "internal/waitgraph", "zk"},
