@@ -31,12 +31,12 @@ var readings = []reading{
 		// tenure calls hold, rewrite, local_queue and keep, and local_queue calls lock and is called by keep.
 		dir: ".", pkg: "holdfast", atMost: 6,
 		order: `
-			doc mutex tree rwmutex election detached nodelock slots semaphore turnstile reserve once_turn once once_marks multilock shards shard_leader shard_plan
+			doc lend mutex tree rwmutex election detached nodelock slots semaphore turnstile reserve once_turn once once_marks multilock shards shard_leader shard_plan
 			lock local_queue keep keep_mark reentry rewrite hold tenure observer list revoke options layout errors`,
 	},
 	{
 		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,
-		order: `doc wait await kept detached join shared_list remove find listing watermark around kind directory place note retry queue`,
+		order: `doc wait await kept detached join shared_list remove find listing watermark around kind directory place note pace retry queue`,
 	},
 	{
 		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,
