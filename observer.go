@@ -2,7 +2,10 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"holdfast/zk"
 )
 
 // An Observer is a set of hooks that report what happens to locks, for metrics and traces; see
@@ -43,8 +46,52 @@ type Event struct {
 	Hold     *Hold
 	Took     time.Duration
 	Err      error
-	HandedOn bool // of Released: the next goroutine of this client has the lock (see WithLocalHandoff)
-	Kept     bool // of Released: the client keeps the lock for its next caller (see WithKeep)
+	Outcome  string // of Acquired and of Lost: one of Outcomes, one of Losses; for labels of metrics and traces
+	HandedOn bool   // of Released: the next goroutine of this client has the lock (see WithLocalHandoff)
+	Kept     bool   // of Released: the client keeps the lock for its next caller (see WithKeep)
+}
+
+// Outcomes are the values of [Event].Outcome for Acquired: the lock was acquired; somebody else
+// has it (TryLock); the context of the call has timed out, or has ended otherwise; the call would have waited for itself;
+// any other error.
+func Outcomes() []string {
+	return []string{"acquired", "locked", "timeout", "canceled", "deadlock", "error"}
+}
+
+// Losses are the values of [Event].Outcome for Lost: a Hold is lost with its session, which has ended for one of three
+// reasons, or with its node.
+func Losses() []string {
+	return []string{"session_expired", "client_closed", "auth_failed", "node_removed"}
+}
+
+// outcomeOf classifies the end of a call. A context can end with any cause, so ctx is asked and not err.
+func outcomeOf(ctx context.Context, err error) string {
+	switch {
+	case err == nil:
+		return "acquired"
+	case errors.Is(err, ErrLocked):
+		return "locked"
+	case errors.Is(err, ErrDeadlock):
+		return "deadlock"
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "timeout"
+	case ctx.Err() != nil:
+		return "canceled"
+	}
+	return "error"
+}
+
+// lossOf classifies a loss.
+func lossOf(err error) string {
+	switch {
+	case errors.Is(err, zk.ErrClosed):
+		return "client_closed"
+	case errors.Is(err, zk.ErrAuthFailed):
+		return "auth_failed"
+	case errors.Is(err, zk.ErrSessionExpired):
+		return "session_expired"
+	}
+	return "node_removed"
 }
 
 // WithObserver reports what happens to the lock to o. The option can be given several times, for several
@@ -102,6 +149,7 @@ func (l *lock) queued(ctx context.Context, op string, permits int) (context.Cont
 func (s *observation) ended(h *Hold, err error) {
 	now := tick()
 	e := s.event(h, err, now)
+	e.Outcome = outcomeOf(s.ctx, err)
 	s.since = now
 	for _, o := range s.lock.observers {
 		if o.Acquired != nil {
@@ -131,6 +179,7 @@ func (h *Hold) reportLoss(loss error) {
 	s.lost = true
 	h.mu.Unlock()
 	e := s.event(h, loss, tick())
+	e.Outcome = lossOf(loss)
 	for _, o := range s.lock.observers {
 		if o.Lost != nil {
 			o.Lost(s.ctx, e)

@@ -381,3 +381,62 @@ func TestLossDuringTheReportIsReported(t *testing.T) {
 		}
 	})
 }
+
+// An event says in one word how the call or the Hold has ended.
+func TestOutcomesOfEvents(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		var last string
+		seen := make(map[string]bool)
+		note := func(_ context.Context, e holdfast.Event) { last = e.Outcome; seen[last] = true }
+		of := holdfast.WithObserver(&holdfast.Observer{Acquired: note, Lost: note})
+		want := func(outcome string) {
+			t.Helper()
+			if last != outcome {
+				t.Errorf("the outcome is %q; want %q", last, outcome)
+			}
+		}
+		c := client(t, srv)
+		m := holdfast.NewMutex(c, lockPath, of)
+		taken := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		m.TryLock(t.Context())
+		want("locked")
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		m.Lock(short)
+		want("timeout")
+		given, giveUp := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, giveUp)
+		m.Lock(given)
+		want("canceled")
+		unlock(t, taken)
+
+		h := lock(t, m)
+		want("acquired")
+		m.Lock(h.Context())
+		want("deadlock")
+		holdfast.NewMutex(c, "relative", of).Lock(t.Context())
+		want("error")
+		if err := holdfast.Break(t.Context(), client(t, srv), lockPath, h.Token()); err != nil {
+			t.Fatal(err)
+		}
+		<-h.Lost()
+		synctest.Wait()
+		want("node_removed")
+
+		h = lock(t, m)
+		srv.Expire(h.SessionID())
+		<-h.Lost()
+		synctest.Wait()
+		want("session_expired")
+		h = lock(t, m)
+		c.Close()
+		<-h.Lost()
+		synctest.Wait()
+		want("client_closed")
+		for _, o := range append(holdfast.Outcomes(), holdfast.Losses()...) {
+			if !seen[o] && o != "auth_failed" { // a session that the server refuses ends before it has a lock
+				t.Errorf("%q was not seen", o)
+			}
+		}
+	})
+}
