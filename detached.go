@@ -53,6 +53,9 @@ func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Optio
 	return &Detached{newLock(c, path, queue.Lock, o), expires}
 }
 
+// Path is the path of the lock.
+func (d *Detached) Path() string { return d.lock.Path }
+
 // Lock waits for the lock, as [Mutex.Lock] does. When nobody is ahead any more, Lock takes one more round trip,
 // which does not end with ctx. If the connection is lost then, Lock returns when it knows whether it holds the
 // lock. That takes a session timeout at most, and the session timeout again if the session ends. If no server

@@ -43,6 +43,9 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 	return &Election{newLock(c, path, queue.Lock, o)}
 }
 
+// Path is the path of the lock.
+func (e *Election) Path() string { return e.lock.Path }
+
 // Lead campaigns with value, calls f while the caller leads, and resigns when f has returned. If the term is
 // lost, Lead waits until f has returned, and campaigns again while ctx lives. So f may run many times, each
 // time in a new term, and never twice at a time.

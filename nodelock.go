@@ -41,6 +41,9 @@ func NewNodeLock(c *zk.Client, path string, opts ...Option) *NodeLock {
 	return &NodeLock{newLock(c, path, queue.Node, o)}
 }
 
+// Path is the path of the lock.
+func (l *NodeLock) Path() string { return l.lock.Path }
+
 // Lock waits until it has made the node. See [Mutex.Lock] for ctx.
 func (l *NodeLock) Lock(ctx context.Context) (*Hold, error) {
 	return l.lock.attempt(ctx, "lock", 0, func(ctx context.Context) (*Hold, error) {

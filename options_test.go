@@ -330,3 +330,17 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		unlock(t, lock(t, holdfast.NewNodeLock(c, lockPath, options["WithLocalHandoff"], options["WithLocalHandoff(0)"])))
 	})
 }
+
+// Every kind of lock says its path.
+func TestPathOfALock(t *testing.T) {
+	c := &zk.Client{}
+	for kind, l := range map[string]interface{ Path() string }{
+		"mutex": holdfast.NewMutex(c, lockPath), "read-write": holdfast.NewRWMutex(c, lockPath), "node": holdfast.NewNodeLock(c, lockPath),
+		"semaphore": holdfast.NewSemaphore(c, lockPath, 2), "slots": holdfast.NewSlots(c, lockPath, 2),
+		"election": holdfast.NewElection(c, lockPath), "detached": holdfast.NewDetached(c, lockPath, 0),
+	} {
+		if got := l.Path(); got != lockPath {
+			t.Errorf("%s: %q", kind, got)
+		}
+	}
+}

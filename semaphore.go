@@ -43,6 +43,9 @@ func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semapho
 	return semaphoreOf(c, path, limit, queue.Semaphore, o)
 }
 
+// Path is the path of the lock.
+func (s *Semaphore) Path() string { return s.lock.Path }
+
 func semaphoreOf(c *zk.Client, path string, limit int, kind queue.Kind, o options) *Semaphore {
 	waiter := o
 	waiter.note.Of = limit

@@ -41,6 +41,9 @@ func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
 	return &Slots{semaphoreOf(c, path, n, queue.Slots, o)}
 }
 
+// Path is the path of the lock.
+func (s *Slots) Path() string { return s.semaphore.lock.Path }
+
 // Acquire waits for a slot and takes the first of the preferred ones that is free, or else the lowest. A process that
 // restarts can keep its number with that. Acquire never waits for a preferred slot while another one is free. [Hold.Slot] returns its number. The Hold keeps it until Unlock. See [Mutex.Lock] for ctx, and for the end
 // of the session.
