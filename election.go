@@ -120,7 +120,8 @@ func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
 	}
 	if err == nil {
 		t := h.tenures[0]
-		err = t.replace(ctx, h, func(present []byte) ([]byte, error) { return t.lock.withCandidate(present, value) })
+		err = t.Replace(ctx, h.over, func(ops ...zk.Op) error { _, err := h.commit(ctx, ops); return err },
+			func(present []byte) ([]byte, error) { return lockOf(t).withCandidate(present, value) })
 	}
 	if err != nil {
 		return &Error{Op: "proclaim", Path: e.lock.Path, Err: err}

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
+	"holdfast/internal/tenure"
 )
 
 // Exports for the tests of waiting, which are in another package.
@@ -24,7 +25,7 @@ func ContendersOf(listed []string) (queue []string, waitsFor map[string][]string
 }
 
 // GracePeriod is how long a Hold leaves its node unwatched.
-const GracePeriod = gracePeriod
+const GracePeriod = tenure.GracePeriod
 
 // Ahead returns the nodes me waits for in the default layout, found from the names one by
 // one and from a sorted list of them.

@@ -18,7 +18,7 @@ func init() {
 	}
 	lend.Places = func(hold any) (all []*queue.Place) {
 		for _, t := range hold.(*Hold).tenures {
-			all = append(all, t.places...)
+			all = append(all, t.Places...)
 		}
 		return all
 	}

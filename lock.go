@@ -7,6 +7,7 @@ import (
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
+	"holdfast/internal/tenure"
 	"holdfast/zk"
 )
 
@@ -99,7 +100,7 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 	case len(l.observers) > 0:
 		return l.waitObserved(ctx, op, s)
 	case l.handsOff(s):
-		h, err = l.waitLocally(ctx, s) // behind one place in the queue, see local_queue.go and keep.go
+		h, err = l.waitInLine(ctx, s) // behind one place in the queue
 	default:
 		for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
 			h, err = l.enter(ctx, s, true)
@@ -117,7 +118,7 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 func (l *lock) waitObserved(ctx context.Context, op string, s names.Side) (*Hold, error) {
 	return l.attempt(ctx, op, 0, func(ctx context.Context) (h *Hold, err error) {
 		if l.handsOff(s) {
-			return l.waitLocally(ctx, s)
+			return l.waitInLine(ctx, s)
 		}
 		for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
 			h, err = l.enter(ctx, s, true)
@@ -132,11 +133,12 @@ func (l *lock) try(ctx context.Context, op string, s names.Side) (*Hold, error) 
 		if !l.handsOff(s) || len(l.held(ctx)) > 0 {
 			return l.enter(ctx, s, false)
 		}
-		key := l.localKey(s)
-		h, err := l.tryLocally(ctx, key)
+		w := l.inLine(ctx, s)
+		o, err := w.Try(ctx)
+		h := holdIn(o)
 		if h == nil && err == nil {
 			if h, err = l.enter(ctx, s, false); err == nil && l.keep > 0 {
-				l.adopt(h, key)
+				w.Adopt(h.tenures[0])
 			}
 		}
 		return h, err
@@ -197,6 +199,59 @@ func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, e
 		return h, err
 	}
 	return l.finish(ctx, p, p.Wait(ctx, patience))
+}
+
+// handsOff reports whether calls for side s stand in a line of the client, for WithLocalHandoff or WithKeep. Readers do
+// not: they hold the lock together.
+func (l *lock) handsOff(s names.Side) bool { return (l.handoffs > 0 || l.keep > 0) && s != names.Read }
+
+// inLine is a call for side s in the line of the client.
+func (l *lock) inLine(ctx context.Context, s names.Side) *tenure.Caller {
+	return &tenure.Caller{
+		Client: l.Client,
+		Key:    tenure.Key{Path: l.Path, Queue: l.Grammar.Queue, Side: s, Terms: l.line},
+		Enter: func(ctx context.Context) (t *tenure.Tenure, err error) {
+			for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
+				var h *Hold
+				if h, err = l.enter(ctx, s, true); err == nil {
+					t = h.tenures[0]
+					t.Forget((*holder)(h)) // the caller's own Hold takes its place
+				}
+			}
+			return t, err
+		},
+		Grant: func(t *tenure.Tenure) tenure.Holder { return (*holder)(holdOf(ctx, t)) },
+	}
+}
+
+// waitInLine implements Lock with WithLocalHandoff or WithKeep.
+func (l *lock) waitInLine(ctx context.Context, s names.Side) (*Hold, error) {
+	if err := l.valid(); err != nil {
+		return nil, err
+	}
+	if held := l.held(ctx); len(held) > 0 {
+		return l.again(ctx, held, s)
+	}
+	o, err := l.inLine(ctx, s).Wait(ctx)
+	h := holdIn(o)
+	if h != nil && err != nil {
+		h.letGo(ctx)
+		h = nil
+	}
+	return h, err
+}
+
+// holdIn is the Hold of a holder, or nil.
+func holdIn(o tenure.Holder) *Hold {
+	if o == nil {
+		return nil
+	}
+	return (*Hold)(o.(*holder))
+}
+
+// terms are what a tenure knows of the lock.
+func (l *lock) terms() tenure.Terms {
+	return tenure.Terms{Queue: l.Queue, Lock: l, Handoffs: l.handoffs, Keep: l.keep, OwnData: l.value != nil}
 }
 
 // finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot

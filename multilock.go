@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
+	"holdfast/internal/tenure"
 	"holdfast/zk"
 )
 
@@ -257,16 +258,16 @@ func (m *MultiLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 
 // merge makes one Hold of several that no caller has seen yet.
 func merge(ctx context.Context, held []*Hold) (*Hold, error) {
-	var tenures []*tenure
+	var tenures []*tenure.Tenure
 	for _, h := range held {
 		tenures = append(tenures, h.tenures...)
 	}
 	all := holdOf(ctx, tenures...)
 	all.parts = held
 	for _, t := range tenures {
-		if !t.add(all) {
+		if !t.Add((*holder)(all)) {
 			for _, t := range tenures {
-				t.forget(all)
+				t.Forget((*holder)(all))
 			}
 			return nil, queue.ErrGone // lost since it was taken: start again
 		}

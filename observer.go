@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"holdfast/internal/tenure"
 	"holdfast/zk"
 )
 
@@ -188,7 +189,7 @@ func (h *Hold) reportLoss(loss error) {
 }
 
 // reportRelease reports that h was unlocked.
-func (h *Hold) reportRelease(err error, f fate) {
+func (h *Hold) reportRelease(err error, f tenure.Fate) {
 	h.mu.Lock()
 	s := h.seen
 	h.mu.Unlock()
@@ -196,7 +197,7 @@ func (h *Hold) reportRelease(err error, f fate) {
 		return
 	}
 	e := s.event(h, err, tick())
-	e.HandedOn, e.Kept = f == handedOn, f == kept
+	e.HandedOn, e.Kept = f == tenure.HandedOn, f == tenure.Kept
 	for _, o := range s.lock.observers {
 		if o.Released != nil {
 			o.Released(s.ctx, e)
@@ -205,7 +206,7 @@ func (h *Hold) reportRelease(err error, f fate) {
 }
 
 // observed is the Hold that observers know as that of t: h, or that of a MultiLock's part.
-func (h *Hold) observed(t *tenure) *Hold {
+func (h *Hold) observed(t *tenure.Tenure) *Hold {
 	for i, part := range h.parts {
 		if h.tenures[i] == t {
 			return part

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
+	"holdfast/internal/tenure"
 	"holdfast/zk"
 )
 
@@ -84,7 +85,7 @@ func (h *Hold) Unreserve(ctx context.Context) error {
 	}
 	for _, t := range h.tenures {
 		err := queue.Repeat(ctx, func() error {
-			_, err := h.commit(ctx, []zk.Op{zk.DeleteOp(t.reservedNode(), zk.AnyVersion)})
+			_, err := h.commit(ctx, []zk.Op{zk.DeleteOp(reservedNodeOf(t), zk.AnyVersion)})
 			return err
 		})
 		if err != nil && (!errors.Is(err, zk.ErrNoNode) || errors.Is(err, ErrLost)) {
@@ -221,7 +222,7 @@ func reservedNode(path string, g *names.Grammar) string {
 	return lastingDirectory(path, g) + "/reserved"
 }
 
-func (t *tenure) reservedNode() string { return reservedNode(t.lock.Path, t.lock.grammar) }
+func reservedNodeOf(t *tenure.Tenure) string { return reservedNode(t.Path, t.Grammar) }
 
 // A reservationData is what the node of a reservation contains. The server's time of the write is its beginning.
 type reservationData struct {
@@ -260,14 +261,14 @@ func (h *Hold) reserve(ctx context.Context, d time.Duration) error {
 	for {
 		var ops []zk.Op
 		for i, t := range h.tenures {
-			data, err := json.Marshal(reservationData{t.lock.note.Owner, t.places[0].Token, d.Milliseconds()})
+			data, err := json.Marshal(reservationData{lockOf(t).note.Owner, t.Places[0].Token, d.Milliseconds()})
 			if err != nil {
 				return err
 			}
-			if node := t.reservedNode(); exists[i] {
+			if node := reservedNodeOf(t); exists[i] {
 				ops = append(ops, zk.SetOp(node, data, zk.AnyVersion))
 			} else {
-				ops = append(ops, zk.CreateOp(node, data, zk.Persistent, t.lock.acl...))
+				ops = append(ops, zk.CreateOp(node, data, zk.Persistent, lockOf(t).acl...))
 			}
 		}
 		var results []zk.Result
@@ -286,7 +287,7 @@ func (h *Hold) reserve(ctx context.Context, d time.Duration) error {
 				exists[i] = false
 			case errors.Is(r.Err, zk.ErrNoNode):
 				t := h.tenures[i]
-				if err := h.ensure(ctx, t, lastingDirectory(t.lock.Path, t.lock.grammar)); err != nil {
+				if err := h.ensure(ctx, t, lastingDirectory(t.Path, t.Grammar)); err != nil {
 					return err
 				}
 			}
@@ -300,13 +301,13 @@ const restAgain = 2 * time.Second
 // rest returns nil when no reservation of h's locks is left. Without patience, it returns a reservation that is.
 func (h *Hold) rest(ctx context.Context, patience bool) error {
 	for _, t := range h.tenures {
-		if t.lock.Kind != queue.Lock {
+		if t.Kind != queue.Lock {
 			continue
 		}
 		var seen *Reservation
-		now := moment{t.places[0].Czxid(), t.places[0].Ctime(), t.places[0].Joined()}
+		now := moment{t.Places[0].Czxid(), t.Places[0].Ctime(), t.Places[0].Joined()}
 		for {
-			r, left, err := t.left(ctx, &now)
+			r, left, err := leftOf(t, ctx, &now)
 			switch {
 			case err != nil && ctx.Err() != nil && seen != nil:
 				return fmt.Errorf("%w: %w", context.Cause(ctx), seen)
@@ -356,20 +357,20 @@ type moment struct {
 // the earlier time, the clock has gone back, and nobody knows the age of the reservation. Then left writes it again,
 // so its time begins anew. Otherwise callers of TryLock, which have no clock of their own, would be refused until the
 // server's clock has made up for the step.
-func (t *tenure) left(ctx context.Context, now *moment) (*Reservation, time.Duration, error) {
-	p := t.places[0]
+func leftOf(t *tenure.Tenure, ctx context.Context, now *moment) (*Reservation, time.Duration, error) {
+	p := t.Places[0]
 	for {
-		found, err := t.readReserved(ctx)
+		found, err := readReservedOf(t, ctx)
 		if err != nil {
 			return nil, 0, err
 		}
-		r, err := reservationIn(t.lock.Path, t.reservedNode(), found)
+		r, err := reservationIn(t.Path, reservedNodeOf(t), found)
 		if r == nil || err != nil || r.Token == p.Token {
 			return nil, 0, err
 		}
 		if found.Stat.Mzxid > now.zxid {
 			seen := time.Now()
-			switch *now, err = t.touch(ctx); {
+			switch *now, err = touchOf(t, ctx); {
 			case errors.Is(err, zk.ErrNoAuth):
 				*now = moment{found.Stat.Mzxid, found.Stat.Mtime, seen} // it is as old at least
 			case err != nil:
@@ -377,11 +378,11 @@ func (t *tenure) left(ctx context.Context, now *moment) (*Reservation, time.Dura
 			}
 		}
 		if now.server < found.Stat.Mtime {
-			stat, err := t.renew(ctx, found)
+			stat, err := renewOf(t, ctx, found)
 			switch {
 			case err == nil:
 				found.Stat = stat
-				r, _ = reservationIn(t.lock.Path, t.reservedNode(), found)
+				r, _ = reservationIn(t.Path, reservedNodeOf(t), found)
 			case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // perhaps by us
 				continue
 			case !errors.Is(err, zk.ErrNoAuth):
@@ -398,30 +399,30 @@ func (t *tenure) left(ctx context.Context, now *moment) (*Reservation, time.Dura
 
 // renew writes a reservation again as it is, if we still hold the lock. The error is zk.ErrBadVersion or zk.ErrNoNode if
 // the reservation has changed.
-func (t *tenure) renew(ctx context.Context, found zk.Result) (zk.Stat, error) {
-	p := t.places[0]
+func renewOf(t *tenure.Tenure, ctx context.Context, found zk.Result) (zk.Stat, error) {
+	p := t.Places[0]
 	var res []zk.Result
 	err := queue.Repeat(ctx, func() (err error) {
-		res, err = p.Session.Multi(ctx, zk.CheckOp(p.Path(), zk.AnyVersion), zk.SetOp(t.reservedNode(), found.Data, found.Stat.Version))
+		res, err = p.Session.Multi(ctx, zk.CheckOp(p.Path(), zk.AnyVersion), zk.SetOp(reservedNodeOf(t), found.Data, found.Stat.Version))
 		return err
 	})
 	switch {
 	case err == nil:
 		return res[1].Stat, nil
 	case len(res) > 0 && errors.Is(res[0].Err, zk.ErrNoNode):
-		return zk.Stat{}, t.gone()
+		return zk.Stat{}, goneOf(t)
 	}
 	return zk.Stat{}, err
 }
 
 // touch writes the data of our own node again, and returns the moment of that.
-func (t *tenure) touch(ctx context.Context) (moment, error) {
-	end, err := t.rewrites.begin(ctx)
+func touchOf(t *tenure.Tenure, ctx context.Context) (moment, error) {
+	end, err := t.Rewriting(ctx)
 	if err != nil {
 		return moment{}, err
 	}
 	defer end()
-	p := t.places[0]
+	p := t.Places[0]
 	for {
 		var data []byte
 		var stat zk.Stat
@@ -441,23 +442,23 @@ func (t *tenure) touch(ctx context.Context) (moment, error) {
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrConnectionLoss): // perhaps by us
 			continue
 		case errors.Is(err, zk.ErrNoNode):
-			err = t.gone()
+			err = goneOf(t)
 		}
 		return moment{}, err
 	}
 }
 
 // gone ends the tenure, whose node is gone.
-func (t *tenure) gone() error {
-	t.lose(queue.ErrGone)
+func goneOf(t *tenure.Tenure) error {
+	t.Lose(queue.ErrGone)
 	return fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
 }
 
 // readReserved reads the node of the reservation. The server that we read from may be behind the one that told us of our
 // turn, see job.look.
-func (t *tenure) readReserved(ctx context.Context) (zk.Result, error) {
-	p := t.places[0]
-	get := zk.GetOp(t.reservedNode())
+func readReservedOf(t *tenure.Tenure, ctx context.Context) (zk.Result, error) {
+	p := t.Places[0]
+	get := zk.GetOp(reservedNodeOf(t))
 	ops := []zk.Op{get}
 	if before := p.WaitedFor(); before != "" { // ahead of the other, which shows at least as much
 		ops = []zk.Op{zk.ExistsOp(before), get}

@@ -6,6 +6,7 @@ import (
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
+	"holdfast/internal/tenure"
 	"holdfast/zk"
 )
 
@@ -129,10 +130,10 @@ func (s *Slots) place(turn *queue.Place, number int) (*queue.Place, error) {
 // Slot is the number of the slot that h holds. In a MultiLock it is that of the first [Slots]. It is -1 if h
 // holds no slot.
 func (h *Hold) Slot() int {
-	i := slices.IndexFunc(h.tenures, func(t *tenure) bool { return t.lock.Kind == queue.Slots })
+	i := slices.IndexFunc(h.tenures, func(t *tenure.Tenure) bool { return t.Kind == queue.Slots })
 	if i < 0 {
 		return -1
 	}
-	number, _ := names.SlotOf(h.tenures[i].places[0].Name())
+	number, _ := names.SlotOf(h.tenures[i].Places[0].Name())
 	return number
 }

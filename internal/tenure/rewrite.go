@@ -1,4 +1,4 @@
-package holdfast
+package tenure
 
 import (
 	"context"
@@ -43,9 +43,12 @@ func (r *rewrites) data(p *queue.Place) []byte {
 	return p.Data
 }
 
+// Rewriting waits for the turn to change the data of the tenure's nodes, until ctx ends. The caller must call end.
+func (t *Tenure) Rewriting(ctx context.Context) (end func(), err error) { return t.rewrites.begin(ctx) }
+
 // restore replaces a request, which has the given version, with p's data. If the request has gone
 // meanwhile, there is nothing to restore. If we may not write our own node, the request stays.
-func (t *tenure) restore(p *queue.Place, version int32) {
+func (t *Tenure) restore(p *queue.Place, version int32) {
 	end, err := t.rewrites.begin(t.ctx)
 	if err != nil {
 		return
@@ -62,7 +65,7 @@ func (t *tenure) restore(p *queue.Place, version int32) {
 // server that throttles writes would delay the news of a loss. One goroutine does it, and at most one
 // request waits behind the one under way. The restorer is not safe for concurrent use.
 type restorer struct {
-	tenure   *tenure
+	tenure   *Tenure
 	place    *queue.Place
 	versions chan int32 // nil before the first request; holds the latest one
 }
@@ -92,17 +95,17 @@ func (r *restorer) close() {
 	}
 }
 
-// replace changes the data of the tenure's only node to the result of change. It fails with ErrLost or
-// ErrNotHeld when the Hold h is over.
-func (t *tenure) replace(ctx context.Context, h *Hold, change func(present []byte) ([]byte, error)) error {
+// Replace changes the data of the tenure's only node to the result of change, by commit. It fails with the error of over
+// when the Holder is over.
+func (t *Tenure) Replace(ctx context.Context, over func() error, commit func(...zk.Op) error, change func(present []byte) ([]byte, error)) error {
 	end, err := t.rewrites.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
-	p := t.places[0]
+	p := t.Places[0]
 	for {
-		if err := h.over(); err != nil {
+		if err := over(); err != nil {
 			return err
 		}
 		var present []byte
@@ -127,7 +130,7 @@ func (t *tenure) replace(ctx context.Context, h *Hold, change func(present []byt
 		if err != nil {
 			return err
 		}
-		_, err = h.commit(ctx, []zk.Op{zk.SetOp(p.Path(), data, version)})
+		err = commit(zk.SetOp(p.Path(), data, version))
 		switch {
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrConnectionLoss):
 			continue // somebody has written meanwhile; perhaps we have
@@ -146,22 +149,22 @@ const heldAfter = time.Second
 // have no room for it. A turnstile is held for moments. A NodeLock or a slot is held since its node exists. The
 // next holder's node has the same name and the same version, so a late write of ours could hit it. That is also so
 // with a reader under a writer if no id is in its name.
-func (t *tenure) saysSince() bool {
-	p := t.places[0]
-	return t.lock.value == nil && t.lock.Kind != queue.Turnstile && (p.Unique || !p.Exact)
+func (t *Tenure) saysSince() bool {
+	p := t.Places[0]
+	return !t.OwnData && t.Kind != queue.Turnstile && (p.Unique || !p.Exact)
 }
 
 // sayHeld writes since when the tenure lasts into the notes of its nodes, in one transaction. first is
 // what the watch of the first node has read. sayHeld returns when that is done, or cannot be done: the
 // data are not ours to change, or the tenure is over.
-func (t *tenure) sayHeld(first zk.Result) {
+func (t *Tenure) sayHeld(first zk.Result) {
 	end, err := t.rewrites.begin(t.ctx)
 	if err != nil {
 		return
 	}
 	defer end()
 	present := []zk.Result{first}
-	if len(t.places) > 1 {
+	if len(t.Places) > 1 {
 		present = nil // the others have not been read
 	}
 	for {
@@ -171,7 +174,7 @@ func (t *tenure) sayHeld(first zk.Result) {
 			}
 		}
 		var ops []zk.Op
-		for i, p := range t.places {
+		for i, p := range t.Places {
 			data := present[i].Data
 			if queue.ReadNote(data).Revoke {
 				t.revoke() // our write may replace the request
@@ -191,7 +194,7 @@ func (t *tenure) sayHeld(first zk.Result) {
 			t.rewrites.intended[p] = data
 		}
 		err := queue.Retry(t.ctx, func() error {
-			_, err := t.places[0].Session.Multi(t.ctx, ops...)
+			_, err := t.Places[0].Session.Multi(t.ctx, ops...)
 			return err
 		})
 		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrConnectionLoss) {
@@ -202,13 +205,13 @@ func (t *tenure) sayHeld(first zk.Result) {
 }
 
 // present reads all nodes of the tenure.
-func (t *tenure) present() (present []zk.Result, err error) {
+func (t *Tenure) present() (present []zk.Result, err error) {
 	var gets []zk.Op
-	for _, p := range t.places {
+	for _, p := range t.Places {
 		gets = append(gets, zk.GetOp(p.Path()))
 	}
 	err = queue.Retry(t.ctx, func() (err error) {
-		present, err = t.places[0].Session.Pipeline(t.ctx, gets...)
+		present, err = t.Places[0].Session.Pipeline(t.ctx, gets...)
 		return err
 	})
 	return present, err

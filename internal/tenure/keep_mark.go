@@ -1,4 +1,4 @@
-package holdfast
+package tenure
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 
 // mark writes into the node whether the lock is kept. It returns false if the lock should be given up. Like all
 // changes of the data it names the version that it replaces, so it undoes no request to release the lock.
-func (t *tenure) mark(is bool) bool {
+func (t *Tenure) mark(is bool) bool {
 	if !t.saysSince() {
 		return true // the data are the program's own
 	}
@@ -18,7 +18,7 @@ func (t *tenure) mark(is bool) bool {
 		return false
 	}
 	defer end()
-	k, p := t.keep, t.places[0]
+	k, p := t.keep, t.Places[0]
 	data := t.rewrites.data(p)
 	for {
 		t.mu.Lock()
@@ -77,7 +77,7 @@ func (t *tenure) mark(is bool) bool {
 }
 
 // reread reads what the node contains, for mark.
-func (t *tenure) reread(k *keeping) ([]byte, error) {
+func (t *Tenure) reread(k *keeping) ([]byte, error) {
 	present, err := t.present()
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (t *tenure) reread(k *keeping) ([]byte, error) {
 		t.revoke()
 	}
 	if queue.IsRequest(data) {
-		data = t.rewrites.data(t.places[0])
+		data = t.rewrites.data(t.Places[0])
 	}
 	return data, nil
 }

@@ -1,4 +1,4 @@
-package holdfast
+package tenure
 
 import (
 	fifo "container/list"
@@ -11,27 +11,10 @@ import (
 	"holdfast/zk"
 )
 
-// WithKeep lets the client keep the lock after Unlock, for at most idle (0, the default: not at all). The next Lock or TryLock of
-// the client then takes it without a request. As soon as somebody else joins the queue, or asks for the lock (see Revoke), the
-// client gives it up: at once, or at Unlock. "Somebody else" is also a caller of this client with another side or option.
-//
-// For others, a kept lock is held, also by a client that has crashed, until its session ends. [List] says Kept. TryLock of
-// another client waits up to a second for it to be given up, where a lock in use makes TryLock fail; with WithValue, and in
-// other libraries, TryLock can fail. A client keeps up to 64 locks, and gives up the one that is idle for the longest time.
-//
-// The goroutines of the client wait behind one node, as with [WithLocalHandoff], and its Holds share a fencing token. While
-// nobody else waits, they hand the lock on without a bound. (Lock caching: Chubby, Burrows 2006, section 2.4.)
-func WithKeep(idle time.Duration) Option {
-	return func(o *options) {
-		o.keep = max(idle, 0)
-		setNumber(o, setKeep, idle, idle > 0)
-	}
-}
-
 // maxKept is how many idle locks a client keeps.
 const maxKept = 64
 
-// A keeping is the part of a tenure that may outlast its Holds. tenure.mu guards the fields from sure to timer.
+// A keeping is the part of a tenure that may outlast its Holds. Tenure.mu guards the fields from sure to timer.
 //
 // The tenure watches the children of the queue's directory from its beginning. An event means that somebody has
 // joined: when the watch was set, nobody else was in the queue. So the event needs no second look.
@@ -40,7 +23,7 @@ type keeping struct {
 	gone  chan struct{} // closed when the tenure is over, and the node of one without Holds is removed
 	err   error         // of that removal; set before gone is closed
 
-	// Somebody has joined, or we cannot tell. It is no field under tenure.mu: callers that take the lock all the time
+	// Somebody has joined, or we cannot tell. It is no field under Tenure.mu: callers that take the lock all the time
 	// would delay the news by a millisecond, see sync.Mutex.
 	wanted atomic.Bool
 
@@ -57,24 +40,24 @@ type keeping struct {
 var keptLocks zk.Shared[idleLocks]
 
 type idleLocks struct {
-	sync.Mutex           // guards all; tenure.mu may be held around it, and no other is locked under it
+	sync.Mutex           // guards all; Tenure.mu may be held around it, and no other is locked under it
 	all        fifo.List // the longest idle first
 }
 
 // beginKeeping makes t a tenure that may be kept, if its lock says so. t.mu must be held.
-func (t *tenure) beginKeeping() {
-	if t.lock.keep == 0 {
+func (t *Tenure) beginKeeping() {
+	if t.Keep == 0 {
 		return
 	}
 	k := &keeping{known: make(chan struct{}), gone: make(chan struct{})}
-	k.timer = time.AfterFunc(t.lock.keep, t.keptTooLong)
+	k.timer = time.AfterFunc(t.Keep, t.keptTooLong)
 	t.keep = k
 	go t.watchJoins(k)
 }
 
 // watchJoins finds out whether somebody else is in the queue, and waits for the first one that joins.
-func (t *tenure) watchJoins(k *keeping) {
-	p := t.places[0]
+func (t *Tenure) watchJoins(k *keeping) {
+	p := t.Places[0]
 	var listed []string
 	var watch *zk.Watch
 	ctx := p.Session.Context()
@@ -105,7 +88,7 @@ func (t *tenure) watchJoins(k *keeping) {
 	k.wanted.Store(true)
 	t.mu.Lock()
 	if k.marked && len(t.holds) > 0 {
-		k.timer.Reset(gracePeriod) // others that only try should hear that it is held
+		k.timer.Reset(GracePeriod) // others that only try should hear that it is held
 	}
 	t.mu.Unlock()
 	t.giveBack()
@@ -113,19 +96,19 @@ func (t *tenure) watchJoins(k *keeping) {
 
 // stay keeps the lock when its last Hold was unlocked. It returns false if the lock has to go back to the ensemble.
 // t.mu must be held.
-func (t *tenure) stay() bool {
+func (t *Tenure) stay() bool {
 	k := t.keep
-	if k == nil || t.local == nil || t.isOver() || t.revoked || k.wanted.Load() || !t.proven() {
+	if k == nil || t.line == nil || t.isOver() || t.revoked || k.wanted.Load() || !t.proven() {
 		return false
 	}
 	k.since = time.Now()
-	k.timer.Reset(t.lock.keep)
-	idle := keptLocks.Of(t.lock.Client)
+	k.timer.Reset(t.Keep)
+	idle := keptLocks.Of(t.Client)
 	idle.Lock()
 	defer idle.Unlock()
 	k.element = idle.all.PushBack(t)
 	if idle.all.Len() > maxKept {
-		oldest := idle.all.Front().Value.(*tenure)
+		oldest := idle.all.Front().Value.(*Tenure)
 		oldest.keep.element = nil
 		idle.all.Remove(idle.all.Front())
 		go oldest.giveBack()
@@ -134,10 +117,10 @@ func (t *tenure) stay() bool {
 }
 
 // endIdle ends the idle time that stay has begun. t.mu must be held.
-func (t *tenure) endIdle() {
+func (t *Tenure) endIdle() {
 	k := t.keep
 	k.since = time.Now()
-	idle := keptLocks.Of(t.lock.Client)
+	idle := keptLocks.Of(t.Client)
 	idle.Lock()
 	defer idle.Unlock()
 	if k.element == nil {
@@ -149,14 +132,14 @@ func (t *tenure) endIdle() {
 
 // settle completes stay. It returns when others can see that the lock is kept, or when the next Hold has it, or when
 // the node is removed after all.
-func (t *tenure) settle() (fate, error) {
+func (t *Tenure) settle() (Fate, error) {
 	k := t.keep
 	select {
 	case <-k.known:
 	case <-k.gone:
 	}
 	if t.serve() {
-		return handedOn, nil
+		return HandedOn, nil
 	}
 	t.mu.Lock()
 	mark := len(t.holds) == 0 && !k.marked
@@ -168,14 +151,14 @@ func (t *tenure) settle() (fate, error) {
 	over := t.isOver() && len(t.holds) == 0
 	t.mu.Unlock()
 	if !over { // or lost by the next Hold, which tells its own caller
-		return kept, nil
+		return Kept, nil
 	}
 	<-k.gone
-	return removed, k.err
+	return Removed, k.err
 }
 
 // serve gives the lock that q keeps to its first waiter.
-func (q *localQueue) serve() {
+func (q *line) serve() {
 	q.mu.Lock()
 	t := q.tenure
 	q.mu.Unlock()
@@ -184,14 +167,14 @@ func (q *localQueue) serve() {
 	}
 }
 
-// serve gives a kept lock to the first waiter of the local queue. It returns false if there is none.
-func (t *tenure) serve() bool {
+// serve gives a kept lock to the first waiter of the line. It returns false if there is none.
+func (t *Tenure) serve() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if usable, _ := t.usable(); !usable {
 		return false
 	}
-	q := t.local
+	q := t.line
 	q.mu.Lock()
 	w := q.next()
 	q.handoffs = 0
@@ -199,13 +182,13 @@ func (t *tenure) serve() bool {
 	if w == nil {
 		return false
 	}
-	w.turn <- turn{hold: t.take(w.ctx)}
+	w.turn <- turn{hold: t.take(w)}
 	return true
 }
 
 // usable reports whether a caller can take the kept lock now. If not, wait is closed when it makes sense to ask
 // again; it is nil if somebody holds the lock. t.mu must be held.
-func (t *tenure) usable() (_ bool, wait <-chan struct{}) {
+func (t *Tenure) usable() (_ bool, wait <-chan struct{}) {
 	k := t.keep
 	switch {
 	case k == nil || len(t.holds) > 0:
@@ -221,8 +204,8 @@ func (t *tenure) usable() (_ bool, wait <-chan struct{}) {
 	return true, nil
 }
 
-// take returns a Hold of a kept lock that is usable. t.mu must be held.
-func (t *tenure) take(ctx context.Context) *Hold {
+// take returns a Holder of a kept lock that is usable. t.mu must be held.
+func (t *Tenure) take(w *Caller) Holder {
 	t.endIdle()
 	k := t.keep
 	if k.marked {
@@ -230,31 +213,31 @@ func (t *tenure) take(ctx context.Context) *Hold {
 	} else {
 		k.timer.Stop()
 	}
-	h := holdOf(ctx, t)
+	h := w.Grant(t)
 	t.admit(h)
 	return h
 }
 
-// tryLocally implements TryLock for the locks of this client. It returns neither a Hold nor an error if the lock is
-// free as far as the client knows.
-func (l *lock) tryLocally(ctx context.Context, key localKey) (*Hold, error) {
+// Try is Wait for TryLock. It fails with queue.ErrLocked if the client holds the lock. It returns neither a Holder nor an
+// error if the lock is free as far as the client knows. Then the caller asks the ensemble, and calls Adopt.
+func (w *Caller) Try(ctx context.Context) (Holder, error) {
 	for {
 		if ctx.Err() != nil { // a caller that has given up gets no lock
 			return nil, context.Cause(ctx)
 		}
-		all := localQueues.Of(l.Client)
+		all := allLines.Of(w.Client)
 		all.Lock()
-		q := all.m[key]
+		q := all.m[w.Key]
 		all.Unlock()
 		if q == nil {
 			return nil, nil
 		}
-		h, wait, free := q.take(ctx)
+		h, wait, free := q.take(w)
 		switch {
 		case h != nil || free:
 			return h, nil
 		case wait == nil:
-			return nil, ErrLocked
+			return nil, queue.ErrLocked
 		}
 		select {
 		case <-wait:
@@ -264,9 +247,9 @@ func (l *lock) tryLocally(ctx context.Context, key localKey) (*Hold, error) {
 	}
 }
 
-// take returns a Hold of the lock that q keeps, if nobody waits for it here. Otherwise wait is as in usable. free:
+// take returns a Holderer of the lock that q keeps, if nobody waits for it here. Otherwise wait is as in usable. free:
 // the queue is empty, and about to be dropped.
-func (q *localQueue) take(ctx context.Context) (h *Hold, wait <-chan struct{}, free bool) {
+func (q *line) take(w *Caller) (h Holder, wait <-chan struct{}, free bool) {
 	q.mu.Lock()
 	t, waited := q.tenure, q.waiting.Len() > 0 || q.contending
 	q.mu.Unlock()
@@ -277,28 +260,26 @@ func (q *localQueue) take(ctx context.Context) (h *Hold, wait <-chan struct{}, f
 	defer t.mu.Unlock()
 	usable, wait := t.usable()
 	if usable {
-		h = t.take(ctx)
+		h = t.take(w)
 	}
 	return h, wait, false
 }
 
-// adopt lets the client keep a lock that TryLock has acquired, unless goroutines of the client wait in the queue
-// already.
-func (l *lock) adopt(h *Hold, key localKey) {
-	t := h.tenures[0]
-	all := localQueues.Of(l.Client)
+// Adopt lets the client keep a lock that TryLock has acquired, unless goroutines of the client wait in the line already.
+func (w *Caller) Adopt(t *Tenure) {
+	all := allLines.Of(w.Client)
 	all.Lock()
-	if all.m[key] != nil {
+	if all.m[w.Key] != nil {
 		all.Unlock()
 		return
 	}
-	q := &localQueue{client: l.Client, key: key, tenure: t}
+	q := &line{client: w.Client, key: w.Key, tenure: t}
 	all.add(q)
 	all.Unlock()
 	t.mu.Lock()
-	over := t.isOver() || t.local != nil
+	over := t.isOver() || t.line != nil
 	if !over {
-		t.local = q
+		t.line = q
 		t.beginKeeping()
 	}
 	t.mu.Unlock()
@@ -312,7 +293,7 @@ func (l *lock) adopt(h *Hold, key localKey) {
 }
 
 // giveBack ends the tenure of a kept lock and removes its node. It does nothing if somebody holds the lock.
-func (t *tenure) giveBack() {
+func (t *Tenure) giveBack() {
 	t.mu.Lock()
 	if len(t.holds) > 0 || t.isOver() {
 		t.mu.Unlock()
@@ -324,10 +305,10 @@ func (t *tenure) giveBack() {
 	t.clear()
 }
 
-// clear removes the node of a kept lock whose tenure has ended. Only then the local queue goes on, and with it
+// clear removes the node of a kept lock whose tenure has ended. Only then the line goes on, and with it
 // TryLock, which does not wait for a node of its own client.
-func (t *tenure) clear() {
-	t.keep.err = t.dropped(nil, t.removeNodes())
+func (t *Tenure) clear() {
+	t.keep.err = t.dropped(nil, t.RemoveNodes())
 	t.mu.Lock()
 	t.leaveLocal()
 	t.mu.Unlock()
@@ -335,7 +316,7 @@ func (t *tenure) clear() {
 }
 
 // endKeeping stops the timer and the count of a tenure that ends. t.mu must be held.
-func (t *tenure) endKeeping() {
+func (t *Tenure) endKeeping() {
 	if t.keep != nil {
 		t.keep.timer.Stop()
 		t.endIdle()
@@ -344,15 +325,15 @@ func (t *tenure) endKeeping() {
 
 // keptTooLong is called by the timer: when the lock was idle for its time, or when the mark of an idle lock is still
 // there some time after a Hold has taken it.
-func (t *tenure) keptTooLong() {
+func (t *Tenure) keptTooLong() {
 	t.mu.Lock()
 	k := t.keep
 	late := time.Since(k.since)
 	idle := len(t.holds) == 0
 	switch {
 	case t.isOver():
-	case idle && late < t.lock.keep: // it was taken in this moment
-		k.timer.Reset(t.lock.keep - late)
+	case idle && late < t.Keep: // it was taken in this moment
+		k.timer.Reset(t.Keep - late)
 	case idle:
 		t.mu.Unlock()
 		t.giveBack()

@@ -1,4 +1,6 @@
-package holdfast
+// Package tenure has what several Holds of one lock share: the lock's nodes and the proof that their session lives, the
+// goroutines of one client that want the lock, and the lock that a client keeps after Unlock. It knows no Hold: see Holder.
+package tenure
 
 import (
 	"context"
@@ -12,12 +14,33 @@ import (
 	"holdfast/zk"
 )
 
-// A tenure is what several Holds of one lock share: the lock's nodes and the proof that their session
-// lives. There is one node, or one for each permit of a semaphore. More than one Hold share a tenure if
-// the lock is re-entrant.
-type tenure struct {
-	lock   *lock
-	places []*queue.Place
+// ErrLost means that the lock ended before Unlock.
+var ErrLost = errors.New("lock lost")
+
+// A Holder is a Hold of a tenure. Holders are compared: a Holder is one pointer.
+type Holder interface {
+	// Lose ends the Holder, unless its Unlock was first. It is called under the mutex of the tenure.
+	Lose(loss error)
+	// Report is called after Lose, without that mutex.
+	Report(t *Tenure, loss error)
+	// Revoke says that somebody has asked for the lock. It is called under the mutex of the tenure.
+	Revoke()
+}
+
+// Terms say for which lock a tenure is, and what its caller has asked for.
+type Terms struct {
+	*queue.Queue
+	Lock     any           // what the caller knows the lock by
+	Handoffs int           // in memory, before the lock goes back to the ensemble
+	Keep     time.Duration // how long the client keeps the lock after its last Holder has left
+	OwnData  bool          // the caller has chosen the data of the nodes
+}
+
+// A Tenure has one node, or one for each permit of a semaphore. More than one Holder share it if the lock is
+// re-entrant. Its methods are safe for concurrent use.
+type Tenure struct {
+	Terms
+	Places []*queue.Place
 	leases []*zk.Lease
 	began  time.Time
 	ctx    context.Context // ends with the last Unlock, not with a loss; watch goroutines end with it
@@ -25,24 +48,25 @@ type tenure struct {
 	unhook func() bool // from the session, which tells when it ends
 	young  *time.Timer // starts the watching
 
-	mu      sync.Mutex // guards the fields below; Hold.mu may be locked under it
-	holds   []*Hold    // not unlocked yet
+	mu      sync.Mutex // guards the fields below; the mutex of a Holder may be locked under it
+	holds   []Holder   // not unlocked yet
 	loss    error      // why the lock is lost; nil while it is not
 	revoked bool
-	local   *localQueue // that hands it on; nil if it is not handed on
-	stepped bool        // a reader may take the writer's place when the writer's node is gone
-	down    *downgrade  // of a writer that has stepped, see reentry.go
-	keep    *keeping    // see keep.go; nil if the lock is not to be kept
+	line    *line      // that hands it on; nil if it is not handed on
+	stepped bool       // a reader may take the writer's place when the writer's node is gone
+	down    *Downgrade // of a writer that has stepped
+	keep    *keeping   // see keep.go; nil if the lock is not to be kept
 
 	rewrites rewrites
 }
 
-// newTenure begins the tenure of places that nobody is ahead of. Two things must be true at this moment.
+// New begins the tenure of places that nobody is ahead of. It has no Holder yet: the caller adds one, or calls
+// Drop(nil). Two things must be true at this moment.
 // Our nodes are known to exist: the list that showed nobody ahead showed them, or the events did (see
 // await.go). The session is proven: the wait may have outlasted an earlier proof. From now on the leases
 // keep the session proven.
-func newTenure(ctx context.Context, l *lock, places []*queue.Place) (*tenure, error) {
-	t := &tenure{lock: l, places: places, began: time.Now()}
+func New(ctx context.Context, terms Terms, places []*queue.Place) (*Tenure, error) {
+	t := &Tenure{Terms: terms, Places: places, began: time.Now()}
 	for _, p := range places {
 		lease, err := p.Prove(ctx)
 		if err != nil {
@@ -67,80 +91,84 @@ func newTenure(ctx context.Context, l *lock, places []*queue.Place) (*tenure, er
 		}
 	}
 	session := places[0].Session
-	t.unhook = context.AfterFunc(session.Context(), func() { t.lose(context.Cause(session.Context())) })
-	t.young = time.AfterFunc(gracePeriod, t.startWatching)
+	t.unhook = context.AfterFunc(session.Context(), func() { t.Lose(context.Cause(session.Context())) })
+	t.young = time.AfterFunc(GracePeriod, t.startWatching)
 	return t, nil
 }
 
-// gracePeriod is how long a tenure lasts before it watches its nodes. A watch costs a request, an
+// GracePeriod is how long a tenure lasts before it watches its nodes. A watch costs a request, an
 // answer and at Unlock an event, which is as much as the lock itself but for the two commits. Shorter
 // tenures save that. Nothing is missed: the watch is set by a read, which shows what has happened to
 // the node by then. A removal within the first 5 ms is reported when they are over.
-const gracePeriod = 5 * time.Millisecond
+const GracePeriod = 5 * time.Millisecond
 
 // startWatching begins to watch the nodes, at the end of the grace period.
-func (t *tenure) startWatching() {
+func (t *Tenure) startWatching() {
 	if t.ctx.Err() != nil {
 		return
 	}
-	for i, p := range t.places {
+	for i, p := range t.Places {
 		go t.watch(p, t.leases[i])
 	}
 }
 
 // end stops the watching. It comes before the removal of the nodes.
-func (t *tenure) end() {
+func (t *Tenure) end() {
 	t.unhook()
 	t.young.Stop()
 	t.cancel()
 	t.endKeeping()
 }
 
-func (t *tenure) release() {
+func (t *Tenure) release() {
 	for _, l := range t.leases {
 		l.Release()
 	}
 }
 
 // proven reports whether the session is proven at this moment.
-func (t *tenure) proven() bool {
-	session := t.places[0].Session
+func (t *Tenure) proven() bool {
+	session := t.Places[0].Session
 	return session.Context().Err() == nil && time.Now().Before(session.Deadline())
 }
 
 // isOver reports whether the tenure has ended or is lost. t.mu must be held.
-func (t *tenure) isOver() bool { return t.loss != nil || t.ctx.Err() != nil }
+func (t *Tenure) isOver() bool { return t.loss != nil || t.ctx.Err() != nil }
 
-// lasts reports whether the tenure is not over at this moment.
-func (t *tenure) lasts() bool {
+// Lasts reports whether the tenure is not over at this moment.
+func (t *Tenure) Lasts() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !t.isOver()
 }
 
-// shareOf says as what several callers can hold the lock at a time.
-func (t *tenure) shareOf() string {
-	switch t.lock.Kind {
-	case queue.Semaphore:
-		return "a permit"
-	case queue.Slots:
-		return "a slot"
-	}
-	return "a reader"
-}
-
-// isShared reports whether more than one Hold have the tenure at this moment.
-func (t *tenure) isShared() bool {
+// IsShared reports whether more than one Hold have the tenure at this moment.
+func (t *Tenure) IsShared() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.holds) > 1
 }
 
-// add makes h share the tenure. It returns false if the tenure is over.
-func (t *tenure) add(h *Hold) bool {
+// Add makes h share the tenure. It returns false if the tenure is over. Of a tenure that was lost, h is lost as well.
+func (t *Tenure) Add(h Holder) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.isOver() {
+		if t.loss != nil {
+			h.Lose(t.loss)
+		}
+		return false
+	}
+	t.admit(h)
+	return true
+}
+
+// Join is Add for a Holder that descends from another one of the tenure. It returns false also if the tenure was
+// handed on in memory since, see line.go.
+func (t *Tenure) Join(h Holder, descends func(Holder) bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.isOver() || t.line != nil && !slices.ContainsFunc(t.holds, descends) {
 		return false
 	}
 	t.admit(h)
@@ -148,134 +176,134 @@ func (t *tenure) add(h *Hold) bool {
 }
 
 // admit is add for a tenure that is not over. t.mu must be held.
-func (t *tenure) admit(h *Hold) {
+func (t *Tenure) admit(h Holder) {
 	t.holds = append(t.holds, h)
 	if t.revoked {
-		h.revoke()
+		h.Revoke()
 	}
 }
 
-// forget removes h from the tenure. The nodes stay with the other Holds.
-func (t *tenure) forget(h *Hold) {
+// Forget removes h from the tenure. The nodes stay with the other Holds.
+func (t *Tenure) Forget(h Holder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
+	t.holds = slices.DeleteFunc(t.holds, func(o Holder) bool { return o == h })
 }
 
-// A fate says what becomes of a tenure when a Hold is unlocked.
-type fate int
+// A Fate says what becomes of a tenure when a Holder leaves.
+type Fate int
 
 const (
-	shared   fate = iota // other Holds have it
-	handedOn             // to a waiter of the local queue
-	kept                 // by the client, see keep.go
-	removed
+	Shared   Fate = iota // other Holders have it
+	HandedOn             // to a waiter of the line
+	Kept                 // by the client, see keep.go
+	Removed
 )
 
-// drop removes h from the tenure, and removes the nodes if h was the last. The error says that the nodes
+// Drop removes h from the tenure, and removes the nodes if h was the last. The error says that the nodes
 // were lost before, or could not be removed.
-func (t *tenure) drop(h *Hold) (fate, error) {
-	switch f, loss := t.leave(h); f {
-	case kept:
+func (t *Tenure) Drop(h Holder) (Fate, error) {
+	switch f, loss := t.Leave(h); f {
+	case Kept:
 		return t.settle()
-	case removed:
-		return f, t.dropped(loss, t.removeNodes())
+	case Removed:
+		return f, t.dropped(loss, t.RemoveNodes())
 	default:
 		return f, loss
 	}
 }
 
-// startDrop is drop that does not wait for the server. wait returns the results of drop.
-func (t *tenure) startDrop(h *Hold) (wait func() (fate, error)) {
-	f, loss := t.leave(h)
+// StartDrop is drop that does not wait for the server. wait returns the results of drop.
+func (t *Tenure) StartDrop(h Holder) (wait func() (Fate, error)) {
+	f, loss := t.Leave(h)
 	switch f {
-	case kept:
+	case Kept:
 		var err error
 		settled := make(chan struct{})
 		go func() {
 			defer close(settled)
 			f, err = t.settle()
 		}()
-		return func() (fate, error) {
+		return func() (Fate, error) {
 			<-settled
 			return f, err
 		}
-	case removed:
+	case Removed:
 	default:
-		return func() (fate, error) { return f, loss }
+		return func() (Fate, error) { return f, loss }
 	}
-	waits := make([]func() error, len(t.places))
-	for i, p := range t.places {
+	waits := make([]func() error, len(t.Places))
+	for i, p := range t.Places {
 		waits[i] = p.StartRemove()
 	}
-	return func() (fate, error) {
+	return func() (Fate, error) {
 		errs := make([]error, len(waits))
 		for i, wait := range waits {
 			errs[i] = wait()
 		}
-		return removed, t.dropped(loss, errors.Join(errs...))
+		return Removed, t.dropped(loss, errors.Join(errs...))
 	}
 }
 
-// leave removes h from the tenure. If h was the last, the tenure ends, and the caller removes the nodes;
+// Leave removes h from the tenure. If h was the last, the tenure ends, and the caller removes the nodes;
 // or it is handed on to a waiter of the local queue; or it is kept, and the caller calls settle. loss is why
 // the tenure was lost before.
-func (t *tenure) leave(h *Hold) (_ fate, loss error) {
+func (t *Tenure) Leave(h Holder) (_ Fate, loss error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
+	t.holds = slices.DeleteFunc(t.holds, func(o Holder) bool { return o == h })
 	switch {
 	case len(t.holds) > 0:
-		return shared, t.loss
+		return Shared, t.loss
 	case t.handOn():
-		return handedOn, nil
+		return HandedOn, nil
 	case t.stay():
-		return kept, nil
+		return Kept, nil
 	}
 	t.leaveLocal()
 	t.end()
 	if t.stepped {
-		t.places[0].NoWatermark()
+		t.Places[0].NoWatermark()
 	}
 	t.release()
 	if t.keep != nil {
 		close(t.keep.gone)
 	}
-	return removed, t.loss
+	return Removed, t.loss
 }
 
-// removeNodes removes the nodes of a tenure that has ended.
-func (t *tenure) removeNodes() error {
-	if len(t.places) == 1 {
-		return t.places[0].Remove()
+// RemoveNodes removes the nodes of a tenure that has ended.
+func (t *Tenure) RemoveNodes() error {
+	if len(t.Places) == 1 {
+		return t.Places[0].Remove()
 	}
-	errs := make([]error, len(t.places))
+	errs := make([]error, len(t.Places))
 	var wg sync.WaitGroup
-	for i, p := range t.places {
+	for i, p := range t.Places {
 		if i > 0 {
 			wg.Go(func() { errs[i] = p.Remove() })
 		}
 	}
-	errs[0] = t.places[0].Remove()
+	errs[0] = t.Places[0].Remove()
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
 // dropped returns the error of drop. err is that of the removal.
-func (t *tenure) dropped(loss, err error) error {
+func (t *Tenure) dropped(loss, err error) error {
 	switch {
 	case loss != nil:
 		return loss
 	case errors.Is(err, queue.ErrGone): // it ended before we did
 		return fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
-	case err != nil && t.places[0].Session.Context().Err() == nil:
+	case err != nil && t.Places[0].Session.Context().Err() == nil:
 		return err
 	}
 	return nil // removed, or the session is over, and the nodes with it
 }
 
-// lose ends the tenure for all of its Holds, unless the last Unlock was first.
-func (t *tenure) lose(why error) {
+// Lose ends the tenure for all of its Holds, unless the last Unlock was first.
+func (t *Tenure) Lose(why error) {
 	t.mu.Lock()
 	if t.isOver() {
 		t.mu.Unlock()
@@ -290,23 +318,22 @@ func (t *tenure) lose(why error) {
 		go t.clear()
 	}
 	for _, h := range t.holds {
-		h.lose(loss)
+		h.Lose(loss)
 	}
 	holds := slices.Clone(t.holds)
 	t.mu.Unlock()
 	for _, h := range holds {
-		h.observed(t).reportLoss(loss)
+		h.Report(t, loss)
 	}
 }
 
-// step notes that the writer takes the read side as well, for a Hold that ctx descends from. It returns
-// false if that Hold is over. From now on the node is not handed on in memory: the next writer in the
+// Step notes that the writer takes the read side as well, for a caller that descends from one of its Holders. It returns
+// false if that Holder is over. From now on the node is not handed on in memory: the next writer in the
 // local queue would hold the lock beside this reader.
-func (t *tenure) step(ctx context.Context) bool {
+func (t *Tenure) Step(descends func(Holder) bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h, _ := ctx.Value(holdKey{}).(*Hold)
-	if t.isOver() || t.local != nil && !t.heldBy(h) {
+	if t.isOver() || t.line != nil && !slices.ContainsFunc(t.holds, descends) {
 		return false
 	}
 	t.leaveLocal()
@@ -314,18 +341,18 @@ func (t *tenure) step(ctx context.Context) bool {
 	return true
 }
 
-// downgrade returns what the callers share that take the read side under the writer.
-func (t *tenure) downgrade() *downgrade {
+// Downgrade returns what the callers share that take the read side under the writer.
+func (t *Tenure) Downgrade() *Downgrade {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.down == nil {
-		t.down = &downgrade{busy: make(chan struct{}, 1)}
+		t.down = &Downgrade{Busy: make(chan struct{}, 1)}
 	}
 	return t.down
 }
 
 // revoke tells all Holds of the tenure that somebody has asked for the lock.
-func (t *tenure) revoke() {
+func (t *Tenure) revoke() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.revoked {
@@ -336,17 +363,17 @@ func (t *tenure) revoke() {
 		go t.giveBack()
 	}
 	for _, h := range t.holds {
-		h.revoke()
+		h.Revoke()
 	}
 }
 
 // watch waits for the removal of p's node by somebody else, which ends the tenure. It also sees a
 // request to release the lock, which is written into the node.
-func (t *tenure) watch(p *queue.Place, lease *zk.Lease) {
+func (t *Tenure) watch(p *queue.Place, lease *zk.Lease) {
 	session := p.Session
 	defer lease.Release()
 	var due <-chan time.Time // fires when sayHeld is due; nil: it is not
-	if p == t.places[0] && t.saysSince() {
+	if p == t.Places[0] && t.saysSince() {
 		timer := time.NewTimer(time.Until(t.began.Add(heldAfter)))
 		defer timer.Stop()
 		due = timer.C
@@ -374,7 +401,7 @@ func (t *tenure) watch(p *queue.Place, lease *zk.Lease) {
 			if watch != nil {
 				watch.Stop()
 			}
-			t.lose(queue.ErrGone)
+			t.Lose(queue.ErrGone)
 			return
 		case session.Context().Err() != nil, err != nil && t.ctx.Err() != nil:
 			return
@@ -386,7 +413,7 @@ func (t *tenure) watch(p *queue.Place, lease *zk.Lease) {
 				continue
 			case <-session.Context().Done():
 			case <-lease.Gone():
-				t.lose(queue.ErrGone)
+				t.Lose(queue.ErrGone)
 			case <-t.ctx.Done():
 			}
 			return
@@ -404,7 +431,7 @@ func (t *tenure) watch(p *queue.Place, lease *zk.Lease) {
 				now, err := p.LookAtOwn(t.ctx)
 				switch {
 				case errors.Is(err, queue.ErrGone):
-					t.lose(queue.ErrGone)
+					t.Lose(queue.ErrGone)
 					return
 				case err == nil && now.Mzxid == stat.Mzxid:
 					again.Reset(queue.LookAgain())
@@ -415,10 +442,10 @@ func (t *tenure) watch(p *queue.Place, lease *zk.Lease) {
 			case ev := <-watch.C:
 				switch {
 				case ev.Err != nil:
-					t.lose(ev.Err)
+					t.Lose(ev.Err)
 					return
 				case ev.Type == zk.EventNodeDeleted:
-					t.lose(queue.ErrGone) // unless it was us
+					t.Lose(queue.ErrGone) // unless it was us
 					return
 				}
 				changed = true
@@ -428,7 +455,7 @@ func (t *tenure) watch(p *queue.Place, lease *zk.Lease) {
 			case <-session.Context().Done():
 				return
 			case <-lease.Gone(): // our server may be cut off and never tell us
-				t.lose(queue.ErrGone)
+				t.Lose(queue.ErrGone)
 				return
 			case <-t.ctx.Done():
 				return
@@ -437,13 +464,16 @@ func (t *tenure) watch(p *queue.Place, lease *zk.Lease) {
 	}
 }
 
-// heldBy reports whether the tenure still belongs to h, or to a Hold that h's context descends from. If
-// not, it was handed on. t.mu must be held.
-func (t *tenure) heldBy(h *Hold) bool {
-	for ; h != nil; h = h.outer {
-		if slices.Contains(t.holds, h) {
-			return true
-		}
-	}
-	return false
+// A Downgrade is the reader's node at a writer's place, where the names of readers do not tell them apart. There is one
+// node for all callers that take the read side under the writer.
+type Downgrade struct {
+	Busy   chan struct{} // full while somebody makes the node; guards Reader
+	Reader *Tenure       // the latest; nil if there was none
+}
+
+// EndsAlone reports whether the node goes with the last Holder, and is neither handed on nor kept.
+func (t *Tenure) EndsAlone() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.line == nil
 }
