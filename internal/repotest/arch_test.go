@@ -23,6 +23,7 @@ import (
 //	holdfast, cmd/holdfast, internal/lockwatch, internal/survey → internal/budget
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
 //	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/survey, internal/waitgraph
+//	holdfast → internal/tenure     internal/tenure → internal/queue, internal/queue/names, zk
 //	holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
 //	cmd/holdfast → internal/survey, internal/waitgraph     internal/survey → internal/waitgraph, internal/queue, internal/queue/names, zk
@@ -38,7 +39,7 @@ import (
 // needs a server.
 var arrows = map[string]part{
 	"": {
-		mayImport: []string{"internal/balance", "internal/budget", "internal/lend", "internal/queue", "internal/queue/names", "zk"},
+		mayImport: []string{"internal/balance", "internal/budget", "internal/lend", "internal/queue", "internal/queue/names", "internal/tenure", "zk"},
 		external:  []string{"golang.org/x/sync", "golang.org/x/sys"},
 		reason:    "who imports the lock gets the client and the standard library: no server, no store, no metrics library, no command line",
 	},
@@ -49,6 +50,10 @@ var arrows = map[string]part{
 	"internal/lend": {
 		mayImport: []string{"internal/queue", "zk"},
 		reason:    "what holdfast lends are functions that it sets itself: this package must not import it",
+	},
+	"internal/tenure": {
+		mayImport: []string{"internal/queue", "internal/queue/names", "zk"},
+		reason:    "what several Holds share knows no Hold, no option and no kind of lock",
 	},
 	"internal/survey": {
 		mayImport: []string{"internal/budget", "internal/queue", "internal/queue/names", "internal/waitgraph", "zk"},

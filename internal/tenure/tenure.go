@@ -197,7 +197,7 @@ const (
 	Shared   Fate = iota // other Holders have it
 	HandedOn             // to a waiter of the line
 	Kept                 // by the client, see keep.go
-	Removed
+	Removed              // the nodes go
 )
 
 // Drop removes h from the tenure, and removes the nodes if h was the last. The error says that the nodes
