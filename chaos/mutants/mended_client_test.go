@@ -45,7 +45,7 @@ func ofMendedClient() []mutant {
 		},
 		{
 			number: 948, bug: "a holder whose node was hidden and removed is never told", where: "–",
-			edits: []edit{{"tenure.go", "\t\tagain.Reset(queue.LookAgain())\n\t\tfor changed", "\t\tagain.Stop()\n\t\tfor changed"}},
+			edits: []edit{{"internal/tenure/tenure.go", "\t\tagain.Reset(queue.LookAgain())\n\t\tfor changed", "\t\tagain.Stop()\n\t\tfor changed"}},
 			tests: []string{"TestHolderOfAHiddenNodeIsTold"},
 		},
 		{

@@ -10,7 +10,7 @@ func ofMendedServe() []mutant {
 		},
 		{
 			number: 981, bug: "clients that try the lock wait until the server's clock has made up for a step", where: "holdfast until b1e0e1e",
-			edits: []edit{{"reserve.go", "\t\t\tstat, err := t.renew(ctx, found)\n", "\t\t\tstat, err := found.Stat, error(nil)\n"}},
+			edits: []edit{{"reserve.go", "\t\t\tstat, err := renewOf(t, ctx, found)\n", "\t\t\tstat, err := found.Stat, error(nil)\n"}},
 			tests: []string{"TestReservationUnderAClockThatMoves", "TestReservationsUnderRandomSteps"},
 		},
 		{
