@@ -130,6 +130,55 @@ func TestReadSideWhileTheReaderBeforeLeaves(t *testing.T) {
 	})
 }
 
+// The same where nobody may read the node of that reader, so no event tells that it is gone.
+func TestReadSideWhileAHiddenReaderLeaves(t *testing.T) {
+	for _, when := range []string{"before the wait", "during the wait"} {
+		inNamelessLayouts(t, func(t *testing.T, srv *zktest.Server, of func(...holdfast.Option) *holdfast.RWMutex, _ func() *waiter) {
+			admin, m := client(t, srv), of()
+			w := lock(t, m)
+			r := readUnder(t, m, w)
+			var stays atomic.Bool
+			stays.Store(true)
+			srv.Intercept(zkproto.OpDelete, func(string) zktest.Action {
+				if stays.Load() {
+					return zktest.Throttle
+				}
+				return zktest.Pass
+			})
+			ended := make(chan error)
+			go func() { ended <- r.Unlock() }()
+			synctest.Wait()
+			if when == "before the wait" {
+				hide(t, admin, r.Path())
+			}
+			again := make(chan error, 1)
+			go func() {
+				h, err := m.RLock(w.Context())
+				if err == nil {
+					err = h.Unlock()
+				}
+				again <- err
+			}()
+			time.Sleep(time.Second)
+			hide(t, admin, r.Path())
+			time.Sleep(time.Second)
+			stays.Store(false)
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			select {
+			case err := <-again:
+				if err != nil {
+					t.Errorf("%s: %v", when, err)
+				}
+			case <-time.After(longestLook + 2*time.Second):
+				t.Errorf("%s: the writer waits for a reader that is gone", when)
+			}
+			unlock(t, w)
+		})
+	}
+}
+
 // Somebody removes the readers' node: all of them have lost the lock. The writer has not, and takes the read side again.
 func TestReadersThatShareANodeLoseItTogether(t *testing.T) {
 	inNamelessLayouts(t, func(t *testing.T, srv *zktest.Server, of func(...holdfast.Option) *holdfast.RWMutex, next func() *waiter) {

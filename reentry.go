@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"holdfast/internal/queue"
@@ -225,7 +226,8 @@ func (l *lock) stepDown(ctx context.Context, writer *tenure.Tenure) (_ *Hold, er
 	return newHold(ctx, l, p)
 }
 
-// awaitRemoval waits until the node is gone.
+// awaitRemoval waits until the node is gone. If we may not read it, awaitRemoval waits for some time: the next attempt to
+// make the node tells whether it is there.
 func awaitRemoval(ctx context.Context, session *zk.Session, node string) error {
 	for {
 		var watch *zk.Watch
@@ -236,17 +238,16 @@ func awaitRemoval(ctx context.Context, session *zk.Session, node string) error {
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil
+		case errors.Is(err, zk.ErrNoAuth):
+			_, err := queue.AwaitEvent(ctx, nil, hiddenNodeAgain+rand.N(hiddenNodeAgain))
+			return err
 		case err != nil:
 			return err
 		}
-		select {
-		case ev := <-watch.C:
-			if ev.Err != nil {
-				return ev.Err
-			}
-		case <-ctx.Done():
-			watch.Stop()
-			return context.Cause(ctx)
+		_, err = queue.AwaitEvent(ctx, watch.C, queue.LookAgain()) // the event may be lost
+		watch.Stop()
+		if err != nil {
+			return err
 		}
 	}
 }

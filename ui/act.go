@@ -241,6 +241,10 @@ func (s *acts) may(w http.ResponseWriter, r *http.Request) (by deed.By, ok bool)
 	if !s.access.readForm(w, r) {
 		return by, false
 	}
+	if loggedOut(r) { // while the form was on its way
+		s.access.refuse(w, r, http.StatusForbidden, "your login has ended", "Log in again. Nothing was done.")
+		return by, false
+	}
 	reason := strings.TrimSpace(r.PostForm.Get("reason"))
 	if reason == "" {
 		s.access.refuse(w, r, http.StatusBadRequest, "there is no reason", "Go back and say why: the audit keeps it. Nothing was done.")

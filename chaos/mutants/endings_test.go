@@ -90,7 +90,7 @@ func ofTheEndings() []mutant {
 		},
 		{
 			number: 535, bug: "a Reentrant NodeLock joins a tenure of another lock at its path", where: "ours, until a reader found it",
-			edits: []edit{{"reentry.go", "return t.Kind != queue.Node })", "return t.lock == nil })"}},
+			edits: []edit{{"reentry.go", "return t.Kind != queue.Node })", "return t.Lock == nil })"}},
 			tests: []string{"TestNodeLockIsNotAnotherLockOfItsPath"},
 		},
 	}

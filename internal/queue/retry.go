@@ -50,3 +50,17 @@ func backOff(ctx context.Context, send func() error, again func(error) bool) err
 		}
 	}
 }
+
+// AwaitEvent waits for an event, at most for as long as again says.
+func AwaitEvent(ctx context.Context, event <-chan zk.Event, again time.Duration) (changed bool, _ error) {
+	timer := time.NewTimer(again)
+	defer timer.Stop()
+	select {
+	case ev := <-event:
+		return true, ev.Err
+	case <-timer.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}

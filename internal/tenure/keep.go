@@ -57,19 +57,7 @@ func (t *Tenure) beginKeeping() {
 
 // watchJoins finds out whether somebody else is in the queue, and waits for the first one that joins.
 func (t *Tenure) watchJoins(k *keeping) {
-	p := t.Places[0]
-	var listed []string
-	var watch *zk.Watch
-	ctx := p.Session.Context()
-	err := queue.Retry(ctx, func() (err error) {
-		listed, _, watch, err = p.Session.ChildrenW(ctx, p.Dir)
-		return err
-	})
-	inQueue := p.Queue.Grammar.InQueue(listed)
-	others := err != nil || len(inQueue) != 1 || inQueue[0].Name != p.Name()
-	if watch != nil && (others || t.ctx.Err() != nil) {
-		watch.Stop()
-	}
+	watch, others := t.watchOthers()
 	k.wanted.Store(others)
 	t.mu.Lock()
 	k.sure = true
@@ -80,10 +68,18 @@ func (t *Tenure) watchJoins(k *keeping) {
 		return
 	}
 	t.serve() // those that came before we knew
-	select {
-	case <-watch.C:
-	case <-t.ctx.Done(): // the removal of our node fires the watch
-		return
+	for !others {
+		changed, err := queue.AwaitEvent(t.ctx, watch.C, queue.LookAgain())
+		switch {
+		case changed:
+			others = true
+		case err != nil: // the removal of our node fires the watch
+			return
+		default: // the event may have been lost
+			before := watch
+			watch, others = t.watchOthers()
+			before.Stop()
+		}
 	}
 	k.wanted.Store(true)
 	t.mu.Lock()
@@ -92,6 +88,23 @@ func (t *Tenure) watchJoins(k *keeping) {
 	}
 	t.mu.Unlock()
 	t.giveBack()
+}
+
+// watchOthers reports whether somebody else is in the queue, or may be there. If not, watch tells of the first one that joins.
+func (t *Tenure) watchOthers() (watch *zk.Watch, others bool) {
+	p := t.Places[0]
+	ctx := p.Session.Context()
+	var listed []string
+	err := queue.Retry(ctx, func() (err error) {
+		listed, _, watch, err = p.Session.ChildrenW(ctx, p.Dir)
+		return err
+	})
+	inQueue := p.Queue.Grammar.InQueue(listed)
+	others = err != nil || len(inQueue) != 1 || inQueue[0].Name != p.Name()
+	if watch != nil && (others || t.ctx.Err() != nil) {
+		watch.Stop()
+	}
+	return watch, others
 }
 
 // stay keeps the lock when its last Hold was unlocked. It returns false if the lock has to go back to the ensemble.
