@@ -68,6 +68,35 @@ func TestLocksOnAServerWithoutContainers(t *testing.T) {
 	}
 }
 
+// The same with nodes that have a time to live: a detached lock that expires has an ordinary node there.
+func TestDetachedOnAServerWithoutTimesToLive(t *testing.T) {
+	for how, refuse := range withoutContainers {
+		t.Run(how, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				asked, times := 0, 1
+				if how == "drops the connection" {
+					times = 3 // then the client asks for an ordinary node
+				}
+				refuses := refuse(srv, &asked)
+				srv.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
+					if asked == times {
+						return zktest.Pass
+					}
+					return refuses(path)
+				})
+				c := client(t, srv)
+				got, err := holdfast.NewDetached(c, lockPath, time.Hour).Lock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := holdfast.NewDetached(c, lockPath, 0).Unlock(t.Context(), got.ID); err != nil || asked != times {
+					t.Error(err, asked)
+				}
+			})
+		})
+	}
+}
+
 // A request that ends every connection makes a call fail with an error that names it, while the server answers others. The
 // call does not try for ever.
 func TestARequestThatAlwaysFailsIsNamed(t *testing.T) {
