@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/zk"
+	"holdfast/zk/admin"
 	"holdfast/zkproto"
 	"holdfast/zktest"
 )
@@ -114,30 +115,21 @@ var everyOperation = map[string]func(ctx context.Context, s *zk.Session) string{
 		s.Create(ctx, "/top", nil, zk.Persistent)
 		return fmt.Sprint(<-tree.C, <-tree.C, <-node.C)
 	},
-	"WhoAmI": func(ctx context.Context, s *zk.Session) string { return fmt.Sprint(s.WhoAmI(ctx)) },
 	"Ephemerals": func(ctx context.Context, s *zk.Session) string {
 		all, err := s.Ephemerals(ctx, "/")
 		some, err2 := s.Ephemerals(ctx, "/n/s")
 		slices.Sort(all)
 		return fmt.Sprint(all, err, some, err2)
 	},
-	"AllChildrenNumber": func(ctx context.Context, s *zk.Session) string {
-		n, err := s.AllChildrenNumber(ctx, "/n")
-		_, err2 := s.AllChildrenNumber(ctx, "/none")
-		return fmt.Sprint(n, err, err2)
-	},
-	"Config": func(ctx context.Context, s *zk.Session) string {
-		e, _, err := s.Config(ctx)
-		return fmt.Sprint(e, err)
-	},
-	"ConfigW": func(ctx context.Context, s *zk.Session) string {
-		e, _, w, err := s.ConfigW(ctx)
+	"Raw": func(ctx context.Context, s *zk.Session) string {
+		n, err := admin.AllChildrenNumber(ctx, s, "/n")
+		_, err2 := admin.AllChildrenNumber(ctx, s, "/none")
+		e, _, w, err3 := admin.ConfigW(ctx, s)
 		w.Stop()
-		return fmt.Sprint(e, err)
-	},
-	"Reconfig": func(ctx context.Context, s *zk.Session) string {
-		_, _, err := s.Reconfig(ctx, zk.Reconfiguration{Leave: []int64{9}}, zk.AnyVersion)
-		return fmt.Sprint(err)
+		again, _, err4 := admin.Config(ctx, s)
+		_, _, err5 := admin.Reconfig(ctx, s, admin.Reconfiguration{Leave: []int64{9}}, zk.AnyVersion)
+		who, err6 := admin.WhoAmI(ctx, s)
+		return fmt.Sprint(n, err, err2, e, err3, again, err4, err5, who, err6)
 	},
 	"Lease": func(ctx context.Context, s *zk.Session) string {
 		l, err := s.Lease(ctx, "/n")
@@ -145,7 +137,7 @@ var everyOperation = map[string]func(ctx context.Context, s *zk.Session) string{
 		return fmt.Sprint(err)
 	},
 	// These take no path.
-	"ID": nil, "Timeout": nil, "Context": nil, "Deadline": nil,
+	"Chroot": nil, "ID": nil, "Timeout": nil, "Context": nil, "Deadline": nil,
 }
 
 // kazoo #53, scion #62, zk-ruby #5 and #7: under a chroot, some operation used or showed the path

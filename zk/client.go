@@ -85,10 +85,6 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Chroot returns the prefix of every path that is sent to the server, "" if there is none. Two
-// clients of one ensemble mean the same node if chroot and path together are the same.
-func (c *Client) Chroot() string { return c.cfg.Chroot }
-
 func (c *Client) createChroot(ctx context.Context) error {
 	bare := calls{pool: c.pool, send: c.send}
 	return bare.ensure(ctx, c.cfg.Chroot)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"holdfast/zk/internal/raw"
 	"holdfast/zkproto"
 )
 
@@ -21,6 +22,10 @@ type calls struct {
 	// send sends reqs together and returns when each has a result.
 	send func(ctx context.Context, reqs []*request)
 }
+
+// Chroot returns the prefix of every path that is sent to the server, "" if there is none. Two
+// clients of one ensemble mean the same node if chroot and path together are the same.
+func (c calls) Chroot() string { return c.chroot }
 
 // node returns the path as the server knows it.
 func (c calls) node(path string) string {
@@ -250,6 +255,18 @@ func (c calls) Delete(ctx context.Context, path string, version int32) error {
 	r.seal()
 	defer r.put()
 	return c.exchange(ctx, r)
+}
+
+// Raw is for package holdfast/zk/admin: it sends a request and waits for its answer.
+func (c calls) Raw(ctx context.Context, r raw.Request) (*Watch, error) {
+	var w *Watch
+	if r.Watch {
+		w = calls{}.newWatch(r.Path, watchData)
+	}
+	if err := c.roundTrip(ctx, r.Op, r.Path, r.Body, r.Reply, w); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // Sync waits until the connected server has applied everything that its leader had committed

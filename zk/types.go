@@ -4,11 +4,10 @@ import "holdfast/zkproto"
 
 // These names belong to the protocol; package zkproto documents their fields.
 type (
-	Stat       = zkproto.Stat
-	ACL        = zkproto.ACL
-	ClientInfo = zkproto.ClientInfo
-	Code       = zkproto.Code
-	EventType  = zkproto.EventType
+	Stat      = zkproto.Stat
+	ACL       = zkproto.ACL
+	Code      = zkproto.Code
+	EventType = zkproto.EventType
 )
 
 // The types of event that a [Watch] can deliver.
