@@ -132,10 +132,7 @@ func write(ctx context.Context, c *zk.Client, e Entry) error {
 		data, stat, err := c.Get(ctx, Path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			if _, _, err := c.Create(ctx, parent, nil, zk.Persistent); err != nil && !errors.Is(err, zk.ErrNodeExists) && !zk.MayHaveHappened(err) {
-				return err
-			}
-			if _, _, err := c.Create(ctx, Path, nil, zk.Persistent); err != nil && !errors.Is(err, zk.ErrNodeExists) && !zk.MayHaveHappened(err) {
+			if err := c.CreateAll(ctx, Path); err != nil {
 				return err
 			}
 			continue
