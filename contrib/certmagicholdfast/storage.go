@@ -299,7 +299,7 @@ func (s *Storage) remove(ctx context.Context, key string, below []string) error 
 func (s *Storage) node(key string) string {
 	node := s.cfg.Path + "/values"
 	for _, name := range elements(key) {
-		node += "/" + escape(name)
+		node += "/" + zk.EscapeName(name)
 	}
 	return node
 }
