@@ -17,7 +17,7 @@ func repeat(ctx context.Context, send func() error) error {
 }
 
 // behindWrite calls read with a session whose server shows all that was written before. A server may be behind the one
-// that executed the last write. A sync is not enough at the server that leads, see [zk.Client.Sync].
+// that executed the last write. A sync is not enough at the server that leads, see [zk.Calls.Sync].
 func (b *Backend) behindWrite(ctx context.Context, path string, read func(*zk.Session) error) error {
 	return repeat(ctx, func() error {
 		session, err := b.cfg.Client.Session(ctx)

@@ -19,7 +19,7 @@ import (
 // A Client keeps a session at the ensemble, and creates a new one when that is over. Use Dial
 // to make one. It is safe for concurrent use.
 type Client struct {
-	calls
+	Calls
 	cfg    Config
 	log    *slog.Logger
 	ctx    context.Context // ends with Close
@@ -70,7 +70,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	c.calls = calls{chroot: cfg.Chroot, pool: new(sync.Pool), trace: cfg.Trace, send: c.send}
+	c.Calls = Calls{chroot: cfg.Chroot, pool: new(sync.Pool), trace: cfg.Trace, send: c.send}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	go c.run()
 	_, err := c.Session(ctx)
@@ -88,7 +88,7 @@ func (c *Client) createChroot(ctx context.Context) error {
 	if c.cfg.Chroot == "" {
 		return nil
 	}
-	bare := calls{pool: c.pool, send: c.send}
+	bare := &Calls{pool: c.pool, send: c.send}
 	return bare.CreateAll(ctx, c.cfg.Chroot)
 }
 

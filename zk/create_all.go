@@ -15,7 +15,7 @@ import (
 // on the nodes above the first one that exists. It does not create the chroot (see
 // Config.CreateChroot). Errors: ErrNoNode (of the chroot), ErrNoChildrenForEphemerals, ErrNoAuth,
 // ErrInvalidACL, ErrQuotaExceeded.
-func (c calls) CreateAll(ctx context.Context, path string, acl ...ACL) error {
+func (c *Calls) CreateAll(ctx context.Context, path string, acl ...ACL) error {
 	// The second attempt at a session that is over has no effect, so it is the last.
 	again := func(err error) bool {
 		return SafeToRetry(err) || errors.Is(err, ErrConnectionLoss) || errors.Is(err, ErrSessionExpired) && MayHaveHappened(err)

@@ -48,7 +48,19 @@ func ExampleResult() {
 	// "" 2 <nil>
 }
 
-func ExampleClient_MultiRead() {
+// A node and the missing nodes above it.
+func ExampleCalls_CreateAll() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx, c := context.Background(), srv.Client()
+	fmt.Println(c.CreateAll(ctx, "/app/prod/config"))
+	fmt.Println(c.CreateAll(ctx, "/app/prod")) // it exists
+	// Output:
+	// <nil>
+	// <nil>
+}
+
+func ExampleCalls_MultiRead() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	ctx := context.Background()
@@ -77,7 +89,7 @@ func ExampleMode() {
 }
 
 // A node that the server removes when it has not been written to for a day.
-func ExampleClient_CreateTTL() {
+func ExampleCalls_CreateTTL() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	path, _, err := srv.Client().CreateTTL(context.Background(), "/cache", []byte("x"), zk.Persistent, 24*time.Hour)

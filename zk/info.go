@@ -12,7 +12,7 @@ import (
 // "/" finds all ephemeral nodes under the chroot.
 //
 // Needs ZooKeeper 3.6. Older servers answer ErrUnimplemented and close the connection.
-func (c calls) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
+func (c *Calls) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
 	op := zkproto.OpGetEphemerals
 	if err := zkproto.ValidatePath(prefix + "0"); err != nil {
 		return nil, &Error{Op: op.String(), Path: prefix, Err: err}

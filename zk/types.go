@@ -2,11 +2,14 @@ package zk
 
 import "holdfast/zkproto"
 
-// These names belong to the protocol; package zkproto documents their fields.
 type (
-	Stat      = zkproto.Stat
-	ACL       = zkproto.ACL
-	Code      = zkproto.Code
+	// A Stat is a node's metadata: its times, versions and zxids, and its owner.
+	Stat = zkproto.Stat
+	// An ACL is one entry of a node's access control list.
+	ACL = zkproto.ACL
+	// A Code is the error number of an answer, and an error.
+	Code = zkproto.Code
+	// An EventType says what happened to a watched node.
 	EventType = zkproto.EventType
 )
 

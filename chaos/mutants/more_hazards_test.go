@@ -45,7 +45,7 @@ func ofMoreHazards() []mutant {
 		},
 		{
 			number: 363, bug: "an event waits for the reader of its watch", where: "go-zookeeper #101, CURATOR-297",
-			edits: []edit{{"zk/ops.go", "func (c calls) newWatch(path string, kind watchKind) *Watch {\n\tch := make(chan Event, 1)", "func (c calls) newWatch(path string, kind watchKind) *Watch {\n\tch := make(chan Event)"}},
+			edits: []edit{{"zk/ops.go", "func (c *Calls) newWatch(path string, kind watchKind) *Watch {\n\tch := make(chan Event, 1)", "func (c *Calls) newWatch(path string, kind watchKind) *Watch {\n\tch := make(chan Event)"}},
 			pkg:   "zk", tests: []string{"TestUnreadWatchesStopNobody"},
 		},
 		{

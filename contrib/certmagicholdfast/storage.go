@@ -150,7 +150,7 @@ func (s *Storage) read(ctx context.Context, f func(*zk.Session) error) error {
 		if err != nil {
 			return err
 		}
-		// A sync is not enough at the server that leads, see zk.Client.Sync.
+		// A sync is not enough at the server that leads, see zk.Calls.Sync.
 		_, err = session.Multi(ctx, zk.CheckOp(s.cfg.Path, zk.AnyVersion))
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) { // a transaction all the same
 			return err

@@ -17,7 +17,7 @@ type Caller interface {
 	Raw(ctx context.Context, r raw.Request) (*zk.Watch, error)
 }
 
-// ClientInfo is an identity of a client; package zkproto documents its fields.
+// A ClientInfo is an identity of a client.
 type ClientInfo = zkproto.ClientInfo
 
 // WhoAmI returns the identities that the server knows this client by, in no order: its address,
