@@ -411,7 +411,7 @@ func (k *clerk) asks(ctx context.Context, c *zk.Client) {
 			k.found("clerk", k.root, "asked: %v", err)
 		}
 	}
-	if !excused(ctx, reconfig) && !errors.Is(reconfig, zk.ErrReconfigDisabled) && !errors.Is(reconfig, zk.ErrUnimplemented) {
+	if !excused(ctx, reconfig) && !errors.Is(reconfig, admin.ErrReconfigDisabled) && !errors.Is(reconfig, zk.ErrUnimplemented) {
 		k.found("clerk", k.root, "reconfig: %v", reconfig)
 	}
 }

@@ -401,7 +401,7 @@ func readsConfiguration(x *exam) {
 		x.Errorf("without a watch: %+v; with one: %+v", again, e)
 	}
 	_, _, err = admin.Reconfig(x.ctx, x.c, admin.Reconfiguration{Leave: []int64{2}}, zk.AnyVersion)
-	x.wants("reconfig where it is disabled", err, zk.ErrReconfigDisabled)
+	x.wants("reconfig where it is disabled", err, admin.ErrReconfigDisabled)
 	if _, _, err := admin.Config(x.ctx, x.c); err != nil {
 		x.Errorf("afterwards: %v", err)
 	}

@@ -78,6 +78,13 @@ func ensembleOf(op zkproto.Op, path string, reply dataReply, err error) (Ensembl
 	return e, reply.Stat, nil
 }
 
+// Errors that servers report to Reconfig. Compare them with errors.Is.
+const (
+	ErrReconfigDisabled   = zkproto.CodeReconfigDisabled
+	ErrReconfigInProgress = zkproto.CodeReconfigInProgress
+	ErrNewConfigNoQuorum  = zkproto.CodeNewConfigNoQuorum // too few of the new members are connected to the leader
+)
+
 // A Reconfiguration is a change of an ensemble. Either servers in Join join or change and
 // servers in Leave leave, or Members replaces the whole list.
 type Reconfiguration struct {
@@ -91,11 +98,11 @@ type Reconfiguration struct {
 //
 // Needs ZooKeeper 3.5.
 //
-// Servers since 3.5.3 answer zk.ErrReconfigDisabled unless reconfigEnabled=true is in their
+// Servers since 3.5.3 answer ErrReconfigDisabled unless reconfigEnabled=true is in their
 // configuration. They answer zk.ErrNoAuth to clients without write permission on
 // /zookeeper/config. Unless the administrator has granted it, only the super user has that
 // permission. A server alone answers zk.ErrUnimplemented, and keeps the connection. Other errors:
-// zk.ErrBadVersion, zk.ErrBadArguments, zk.ErrReconfigInProgress, zk.ErrNewConfigNoQuorum.
+// zk.ErrBadVersion, zk.ErrBadArguments, ErrReconfigInProgress, ErrNewConfigNoQuorum.
 func Reconfig(ctx context.Context, c Caller, change Reconfiguration, version int64) (Ensemble, zk.Stat, error) {
 	op := zkproto.OpReconfig
 	if (len(change.Join)+len(change.Leave) > 0) == (len(change.Members) > 0) {

@@ -57,7 +57,7 @@ func ExampleReconfiguration() {
 		Join:  []string{"server.4=zk4:2888:3888;2181"},
 		Leave: []int64{1},
 	}, zk.AnyVersion)
-	fmt.Println(err, errors.Is(err, zk.ErrReconfigDisabled))
+	fmt.Println(err, errors.Is(err, admin.ErrReconfigDisabled))
 	// Output: zk: reconfig: reconfiguration is disabled true
 }
 
