@@ -43,7 +43,9 @@ func (m *marks) begun() string { return m.dir + "/begun" }
 // bump changes the version of the shard's data, if it is the given one.
 func (m *marks) bump(version int32) zk.Op { return zk.SetOp(m.shard, []byte{}, version) }
 
-// escapeKey returns the name of a key's directory. url.PathUnescape returns the key.
+// escapeKey returns the name of a key's directory. zk.UnescapeName returns the key. It escapes more
+// than zk.EscapeName: all but letters, digits, some signs, and dots after the first character. Marks are
+// stored under these names, so they stay as they are.
 func escapeKey(key string) (string, error) {
 	if len(key) == 0 || len(key) > MaxOnceKey {
 		return "", fmt.Errorf("%w: the key has %d bytes; want 1 to %d", zk.ErrBadArguments, len(key), MaxOnceKey)

@@ -11,6 +11,7 @@ import (
 
 	"holdfast"
 	"holdfast/zk"
+	"holdfast/zk/admin"
 )
 
 // runners run a function under a lock, each from another client. Of the runs whose contexts have not
@@ -122,7 +123,7 @@ func (b *bungler) clientRefuses(ctx context.Context, c *zk.Client) {
 	b.refused(ctx, "transaction", func() error { _, err := c.Multi(ctx, zk.GetOp("/a")); return err }, zk.ErrBadArguments)
 	b.refused(ctx, "transaction", func() error { _, err := c.MultiRead(ctx, zk.SetOp("/a", nil, 0)); return err }, zk.ErrBadArguments)
 	b.refused(ctx, "pipeline", func() error { _, err := c.Pipeline(ctx, zk.CheckOp("/a", 0)); return err }, zk.ErrBadArguments)
-	b.refused(ctx, "reconfiguration", func() error { _, _, err := c.Reconfig(ctx, zk.Reconfiguration{}, 0); return err }, zk.ErrBadArguments)
+	b.refused(ctx, "reconfiguration", func() error { _, _, err := admin.Reconfig(ctx, c, admin.Reconfiguration{}, 0); return err }, zk.ErrBadArguments)
 	for _, bad := range []string{
 		"host:2181", "http://host", "zk://", "zk://user:pw@host", "zk://host//", "zk://host?timeout=x", "zk://host?x=1s", "zk://host,",
 		"zk://host?timeout=-1s", "zk://host?tick=2h", "zk://host/a//b", "zks://host", "unix://relative", "zk://[::1", "zk://:2181", "zk://host?%",

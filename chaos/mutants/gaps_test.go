@@ -15,7 +15,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 572, bug: "Dial fails if the server throttles while the chroot is created", where: "our own, until 3227eb9",
-			edits: []edit{{"zk/client.go", "\t\tcase errors.Is(err, ErrThrottled):\n\t\t\tsleep(ctx, pause)\n\t\t\tpause = min(2*pause, time.Second)\n", ""}},
+			edits: []edit{{"zk/create_all.go", "return SafeToRetry(err) ||", "return SafeToRetry(err) && !errors.Is(err, ErrThrottled) ||"}},
 			pkg:   "zk", tests: []string{"TestChrootIsMadeOnAServerThatThrottles"},
 		},
 		{

@@ -35,12 +35,12 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 106, bug: "what a server that throttles has refused fails", where: "holdfast at 3a97b7e",
-			edits: []edit{{"internal/queue/retry.go", "return backOff(ctx, send, zk.SafeToRetry)", "return backOff(ctx, send, func(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) && zk.SafeToRetry(err) })"}},
+			edits: []edit{{"zk/retry.go", "return RetryIf(ctx, SafeToRetry, send)", "return RetryIf(ctx, func(err error) bool { return errors.Is(err, ErrConnectionLoss) && SafeToRetry(err) }, send)"}},
 			tests: []string{"TestThrottledServerMakesNothingFail", "TestTryLockWaitsForAThrottledServer", "TestHoldIsToldThoughTheServerWasThrottling", "TestObserverOutlastsAThrottledServer"},
 		},
 		{
 			number: 107, bug: "requests are sent again without a pause", where: "holdfast at 3a97b7e",
-			edits: []edit{{"internal/queue/retry.go", "time.NewTimer(pause/2 + rand.N(pause/2))", "time.NewTimer(0 * rand.N(pause/2))"}},
+			edits: []edit{{"zk/retry.go", "time.NewTimer(pause/2 + rand.N(pause/2))", "time.NewTimer(0 * rand.N(pause/2))"}},
 			tests: []string{"TestThrottledServerMakesNothingFail"},
 		},
 		{

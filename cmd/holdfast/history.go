@@ -157,7 +157,7 @@ func joinedAt(ctx context.Context, c *zk.Client, l *located, layout holdfast.Lay
 	}
 	var stat zk.Stat
 	var ok bool
-	err = retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		stat, ok, err = c.Exists(ctx, dir)
 		return err
 	})

@@ -1,12 +1,15 @@
-package zk
+package admin
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
 
+	"holdfast/zk"
+	"holdfast/zk/internal/raw"
 	"holdfast/zkproto"
 )
 
@@ -25,18 +28,29 @@ type Member struct {
 	Client   string // where clients reach it, "host:port"; "" if the ensemble does not list it
 }
 
+// configNode is the node in which an ensemble lists its servers. On a server alone it is empty.
+const configNode = "/zookeeper/config"
+
 // Config reads the ensemble's list of servers, whatever the chroot is.
 //
 // Needs ZooKeeper 3.5.
-func (c calls) Config(ctx context.Context) (Ensemble, Stat, error) {
-	data, stat, err := c.bare().Get(ctx, configNode)
-	return ensembleOf(data, stat, err)
+func Config(ctx context.Context, c Caller) (Ensemble, zk.Stat, error) {
+	e, stat, _, err := config(ctx, c, false)
+	return e, stat, err
 }
 
 // ConfigW is Config, and a watch for the next change.
-func (c calls) ConfigW(ctx context.Context) (Ensemble, Stat, *Watch, error) {
-	data, stat, w, err := c.bare().GetW(ctx, configNode)
-	e, stat, err := ensembleOf(data, stat, err)
+func ConfigW(ctx context.Context, c Caller) (Ensemble, zk.Stat, *zk.Watch, error) {
+	return config(ctx, c, true)
+}
+
+func config(ctx context.Context, c Caller, watch bool) (Ensemble, zk.Stat, *zk.Watch, error) {
+	var reply dataReply
+	w, err := c.Raw(ctx, raw.Request{
+		Op: zkproto.OpGetData, Path: configNode, Reply: &reply,
+		Body: &zkproto.ReadRequest{Path: configNode, Watch: watch}, Watch: watch,
+	})
+	e, stat, err := ensembleOf(zkproto.OpGetData, configNode, reply, err)
 	if err != nil && w != nil {
 		w.Stop()
 		w = nil
@@ -44,22 +58,32 @@ func (c calls) ConfigW(ctx context.Context) (Ensemble, Stat, *Watch, error) {
 	return e, stat, w, err
 }
 
-// bare is c without its chroot.
-func (c calls) bare() calls {
-	c.chroot = ""
-	return c
+// dataReply copies the data, because the connection reuses its buffer.
+type dataReply struct{ zkproto.GetDataResponse }
+
+func (d *dataReply) Decode(r *zkproto.Reader) {
+	d.GetDataResponse.Decode(r)
+	d.Data = bytes.Clone(d.Data)
 }
 
-func ensembleOf(data []byte, stat Stat, err error) (Ensemble, Stat, error) {
+// ensembleOf returns the answer to a request that ended with err.
+func ensembleOf(op zkproto.Op, path string, reply dataReply, err error) (Ensemble, zk.Stat, error) {
 	if err != nil {
-		return Ensemble{}, Stat{}, err
+		return Ensemble{}, zk.Stat{}, err
 	}
-	e, err := parseEnsemble(string(data))
+	e, err := parseEnsemble(string(reply.Data))
 	if err != nil {
-		return Ensemble{}, Stat{}, &Error{Op: zkproto.OpGetData.String(), Path: configNode, Err: err}
+		return Ensemble{}, zk.Stat{}, &zk.Error{Op: op.String(), Path: path, Err: err}
 	}
-	return e, stat, nil
+	return e, reply.Stat, nil
 }
+
+// Errors that servers report to Reconfig. Compare them with errors.Is.
+const (
+	ErrReconfigDisabled   = zkproto.CodeReconfigDisabled
+	ErrReconfigInProgress = zkproto.CodeReconfigInProgress
+	ErrNewConfigNoQuorum  = zkproto.CodeNewConfigNoQuorum // too few of the new members are connected to the leader
+)
 
 // A Reconfiguration is a change of an ensemble. Either servers in Join join or change and
 // servers in Leave leave, or Members replaces the whole list.
@@ -69,21 +93,21 @@ type Reconfiguration struct {
 	Members []string // as Join
 }
 
-// Reconfig changes the ensemble if its version is the given one (Ensemble.Version; AnyVersion:
-// any), and returns the new ensemble.
+// Reconfig changes the ensemble if its version is the given one (Ensemble.Version;
+// zk.AnyVersion: any), and returns the new ensemble.
 //
 // Needs ZooKeeper 3.5.
 //
 // Servers since 3.5.3 answer ErrReconfigDisabled unless reconfigEnabled=true is in their
-// configuration. They answer ErrNoAuth to clients without write permission on
+// configuration. They answer zk.ErrNoAuth to clients without write permission on
 // /zookeeper/config. Unless the administrator has granted it, only the super user has that
-// permission. A server alone answers ErrUnimplemented, and keeps the connection. Other errors:
-// ErrBadVersion, ErrBadArguments, ErrReconfigInProgress, ErrNewConfigNoQuorum.
-func (c calls) Reconfig(ctx context.Context, change Reconfiguration, version int64) (Ensemble, Stat, error) {
+// permission. A server alone answers zk.ErrUnimplemented, and keeps the connection. Other errors:
+// zk.ErrBadVersion, zk.ErrBadArguments, ErrReconfigInProgress, ErrNewConfigNoQuorum.
+func Reconfig(ctx context.Context, c Caller, change Reconfiguration, version int64) (Ensemble, zk.Stat, error) {
 	op := zkproto.OpReconfig
 	if (len(change.Join)+len(change.Leave) > 0) == (len(change.Members) > 0) {
-		err := fmt.Errorf("%w: want either Join and Leave, or Members", ErrBadArguments)
-		return Ensemble{}, Stat{}, &Error{Op: op.String(), Err: err}
+		err := fmt.Errorf("%w: want either Join and Leave, or Members", zk.ErrBadArguments)
+		return Ensemble{}, zk.Stat{}, &zk.Error{Op: op.String(), Err: err}
 	}
 	leave := make([]string, len(change.Leave))
 	for i, id := range change.Leave {
@@ -94,8 +118,8 @@ func (c calls) Reconfig(ctx context.Context, change Reconfiguration, version int
 		NewMembers: strings.Join(change.Members, ","), Version: version,
 	}
 	var reply dataReply
-	err := c.roundTrip(ctx, op, "", m, &reply, nil)
-	return ensembleOf(reply.Data, reply.Stat, err)
+	_, err := c.Raw(ctx, raw.Request{Op: op, Body: m, Reply: &reply})
+	return ensembleOf(op, "", reply, err)
 }
 
 // parseEnsemble parses the text of QuorumVerifier.toString. It skips unknown lines (weights and
