@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -80,7 +81,7 @@ func plainAt(path string) []party {
 		{name: "own layout", enter: tries(func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.Layout{Name: "own", Mutex: "job.{uuid}.", Exclusive: []string{"job.*."}}))
 		})},
-		{name: "reservable", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.Reservable(holdfast.NewMutex(c, path)) })},
+		{name: "reservable", enter: tries(func(c *zk.Client) holdfast.Locker { return reserve.Locker(holdfast.NewMutex(c, path)) })},
 		{name: "kept", enter: tries(func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewMutex(c, path, holdfast.WithKeep(time.Minute))
 		})},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -142,10 +143,12 @@ func TestFunctionsRefuseTheWrongHold(t *testing.T) {
 		"Proclaim": {func(ctx context.Context, c *zk.Client, h *holdfast.Hold) error {
 			return holdfast.NewElection(c, lockPath).Proclaim(ctx, h, []byte("10.0.0.5:80"))
 		}, "term", ""},
-		"Reserve": {func(ctx context.Context, _ *zk.Client, h *holdfast.Hold) error { return h.Reserve(ctx, time.Minute) },
-			"mutex, mutex with a value, writer, several, joined, other client, other root, term, term of another client, term of another election, term in another layout", "none, zero"},
-		"Unreserve": {func(ctx context.Context, _ *zk.Client, h *holdfast.Hold) error { return h.Unreserve(ctx) },
-			"mutex, mutex with a value, writer, several, joined, other client, other root, term, term of another client, term of another election, term in another layout", "none, zero"},
+		"Reserve": {func(ctx context.Context, _ *zk.Client, h *holdfast.Hold) error {
+			return reserve.For(ctx, h, time.Minute)
+		},
+			"mutex, mutex with a value, writer, several, joined, other client, other root, term, term of another client, term of another election, term in another layout", ""},
+		"Unreserve": {func(ctx context.Context, _ *zk.Client, h *holdfast.Hold) error { return reserve.Cancel(ctx, h) },
+			"mutex, mutex with a value, writer, several, joined, other client, other root, term, term of another client, term of another election, term in another layout", ""},
 	}
 	has := func(list, name string) bool { return strings.Contains(", "+list+", ", ", "+name+", ") }
 	for function, f := range functions {

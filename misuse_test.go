@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zktest"
 )
 
@@ -51,7 +52,7 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{holdfast.NewShards(c, "", 2).Run(ctx, nil), "holdfast: run shards: invalid path: it is empty"},
 			{lock(holdfast.NewMultiLock()), "holdfast: try lock: bad arguments: a MultiLock needs at least one lock"},
 			{lock(holdfast.NewMultiLock(nil)), "a MultiLock got a nil Locker"},
-			{lock(holdfast.NewMultiLock(holdfast.Reservable(holdfast.NewMutex(c, path)))), "make the whole MultiLock Reservable"},
+			{lock(holdfast.NewMultiLock(reserve.Locker(holdfast.NewMutex(c, path)))), "wrap the whole MultiLock instead"},
 			{lock(holdfast.NewMultiLock(ownLocker{})), "it takes the locks of package holdfast"},
 			{lock(holdfast.NewMultiLock(holdfast.NewMutex(c, path+"/a"), holdfast.NewTree(c, path).Path("b"))), path + "/a is in the Tree " + path + ", which refuses other locks at its path and below: take it as a path of that Tree"},
 			{lock(holdfast.NewMultiLock(holdfast.NewTree(c, path).Path("b"), holdfast.NewTree(c, path+"/a").Path(""))), "is in the Tree " + path},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zk"
 )
 
@@ -260,7 +261,7 @@ func (b *bungler) held(ctx context.Context, c *zk.Client) {
 			continue
 		}
 		if kind == "node" {
-			err = wrong.Reserve(once, time.Second)
+			err = reserve.For(once, wrong, time.Second)
 		} else {
 			_, _, err = holdfast.NewOnce(c, path+"-once").Key("key").Turn(once, wrong)
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -200,7 +201,7 @@ func TestBusyNamesTheReservationAndNotItsOwnNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := first.Reserve(t.Context(), time.Hour); err != nil {
+		if err := reserve.For(t.Context(), first, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		if err := first.Unlock(); err != nil {
@@ -385,7 +386,7 @@ func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
 					if before := <-first; tenure.hold.Token() <= before {
 						t.Errorf("token %d after %d; want a larger one", tenure.hold.Token(), before)
 					}
-					if r, err := holdfast.Reserved(t.Context(), c, lockPath); err != nil || (r != nil) != (k.minHold > 0) {
+					if r, err := reserve.Of(t.Context(), c, lockPath); err != nil || (r != nil) != (k.minHold > 0) {
 						t.Errorf("Reserved: %v, %v", r, err)
 					}
 					// A signal at this moment gives up the lock and the reservation.
@@ -394,7 +395,7 @@ func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
 					if _, err := (acquired{tenure, nil}).unless(nil, signals); !errors.Is(err, exitCode(128+15)) {
 						t.Errorf("unless: %v; want exit code 143", err)
 					}
-					if r, err := holdfast.Reserved(t.Context(), c, lockPath); r != nil || err != nil {
+					if r, err := reserve.Of(t.Context(), c, lockPath); r != nil || err != nil {
 						t.Errorf("after the signal, Reserved: %v, %v", r, err)
 					}
 				})
@@ -641,7 +642,7 @@ func TestReservationThatFailsDoesNotStay(t *testing.T) {
 		}
 		k.unreserve(had.client, had.hold)
 		exists := func() bool {
-			r, err := holdfast.Reserved(t.Context(), observer, lockPath)
+			r, err := reserve.Of(t.Context(), observer, lockPath)
 			if err != nil {
 				t.Error(err)
 			}

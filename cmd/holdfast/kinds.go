@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zk"
 )
 
@@ -133,13 +134,13 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	case k.detached.on: // it has no session that could wait at the head of the queue
 		return one(k.path)
 	case len(k.also) == 0:
-		return holdfast.Reservable(one(k.path))
+		return reserve.Locker(one(k.path))
 	}
 	all := []holdfast.Locker{one(k.path)}
 	for _, path := range k.also {
 		all = append(all, one(path))
 	}
-	return holdfast.Reservable(holdfast.NewMultiLock(all...))
+	return reserve.Locker(holdfast.NewMultiLock(all...))
 }
 
 // resized calls acquire with the lock, and again after it has changed the number of permits or slots, if --resize asks

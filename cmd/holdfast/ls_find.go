@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/budget"
 	"holdfast/internal/deed"
 	"holdfast/internal/survey"
+	"holdfast/reserve"
 	"holdfast/zk"
 )
 
@@ -29,7 +30,7 @@ type located struct {
 	// unreadable: there is no permission to read the node or a place in its queue. There may be locks below it.
 	unreadable bool
 	// reserved is what --min-hold keeps; only status reads it.
-	reserved *holdfast.Reservation
+	reserved *reserve.Reservation
 	lastRun  *holdfast.Result // of --once-per; only status reads it
 }
 

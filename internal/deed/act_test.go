@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -184,7 +185,7 @@ func TestPartOfADeedIsTold(t *testing.T) {
 	}
 
 	h := holdOn(t, c, "/db", "ada")
-	if err := h.Reserve(t.Context(), time.Hour); err != nil {
+	if err := reserve.For(t.Context(), h, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	children, _, err := admin.Children(t.Context(), "/db")
