@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -111,7 +112,7 @@ func TestFunctionsRefuseTheWrongHold(t *testing.T) {
 			return lock(t, candidate{holdfast.NewElection(c, lockPath+"2"), "a"})
 		},
 		"term in another layout": func(t *testing.T, _ *zktest.Server, c *zk.Client) *holdfast.Hold {
-			return lock(t, candidate{holdfast.NewElection(c, lockPath, holdfast.WithLayout(holdfast.LayoutLeaderLatch)), "a"})
+			return lock(t, candidate{holdfast.NewElection(c, lockPath, holdfast.WithLayout(layout.LeaderLatch)), "a"})
 		},
 		"none": func(*testing.T, *zktest.Server, *zk.Client) *holdfast.Hold { return nil },
 		"zero": func(*testing.T, *zktest.Server, *zk.Client) *holdfast.Hold { return new(holdfast.Hold) },

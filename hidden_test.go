@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zktest"
@@ -46,7 +47,7 @@ var hidingKinds = map[string]func(c *zk.Client) holdfast.Locker{
 	"reader":    func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath).RLocker() },
 	"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, "/sem", 1).Locker(1) },
 	"kazoo's": func(c *zk.Client) holdfast.Locker {
-		return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo))
+		return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.Kazoo))
 	},
 	"slots": func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, "/slots", 1).Locker() },
 	"node":  func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, "/node") },

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/reserve"
 	"holdfast/zktest"
 )
@@ -57,8 +58,8 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{lock(holdfast.NewMultiLock(holdfast.NewMutex(c, path+"/a"), holdfast.NewTree(c, path).Path("b"))), path + "/a is in the Tree " + path + ", which refuses other locks at its path and below: take it as a path of that Tree"},
 			{lock(holdfast.NewMultiLock(holdfast.NewTree(c, path).Path("b"), holdfast.NewTree(c, path+"/a").Path(""))), "is in the Tree " + path},
 			{lock(holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.Layout{}))), "invalid layout: it has no Mutex: fill in Mutex"},
-			{lock(holdfast.NewRWMutex(c, path, holdfast.WithLayout(holdfast.LayoutWriteLock)).RLocker()), "invalid layout writelock: it has no read side: curator, kazoo and hostrw have one"},
-			{lock(holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutWriteLock)).Locker(1)), "it has no semaphore: curator and kazoo have one"},
+			{lock(holdfast.NewRWMutex(c, path, holdfast.WithLayout(layout.WriteLock)).RLocker()), "invalid layout writelock: it has no read side: curator, kazoo and hostrw have one"},
+			{lock(holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(layout.WriteLock)).Locker(1)), "it has no semaphore: curator and kazoo have one"},
 			{lock(holdfast.NewSemaphore(c, path, 0).Locker(1)), "none is stored, and this caller claims none: claim one, or store one with SetLimit"},
 			{lock(holdfast.NewSemaphore(c, path, -1).Locker(1)), "the claim is -1: want 1 or more"},
 			{lock(holdfast.NewSemaphore(c, path, 2).Locker(0)), "0 permits asked for: want 1 or more"},

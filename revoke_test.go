@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -67,7 +68,7 @@ func TestRevokeKeepsTheDataOfTheNode(t *testing.T) {
 			return holdfast.NewMutex(c, lockPath, holdfast.WithValue([]byte(`{"owner":"x"}`)))
 		},
 		"id": func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutSessionID))
+			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.SessionID))
 		},
 		"node": func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewNodeLock(c, lockPath, holdfast.WithOwner("api-7"))
@@ -77,7 +78,7 @@ func TestRevokeKeepsTheDataOfTheNode(t *testing.T) {
 		},
 		"candidate": func(c *zk.Client) holdfast.Locker { return candidate{holdfast.NewElection(c, lockPath), "10.0.0.5:80"} },
 		"candidate with id": func(c *zk.Client) holdfast.Locker {
-			return candidate{holdfast.NewElection(c, lockPath, holdfast.WithLayout(holdfast.LayoutHostRW)), "10.0.0.5:80"}
+			return candidate{holdfast.NewElection(c, lockPath, holdfast.WithLayout(layout.HostRW)), "10.0.0.5:80"}
 		},
 	}
 	for name, of := range locks {
@@ -172,10 +173,10 @@ func TestNodeThatWasRevokedIsFoundAgain(t *testing.T) {
 	for name, of := range map[string]func(c *zk.Client) holdfast.Locker{
 		"node lock": func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath+"/node") },
 		"session id": func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewMutex(c, lockPath+"/node", holdfast.WithLayout(holdfast.LayoutSessionID))
+			return holdfast.NewMutex(c, lockPath+"/node", holdfast.WithLayout(layout.SessionID))
 		},
 		"host": func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewRWMutex(c, lockPath+"/node", holdfast.WithLayout(holdfast.LayoutHostRW), holdfast.WithOwner("me")).RLocker()
+			return holdfast.NewRWMutex(c, lockPath+"/node", holdfast.WithLayout(layout.HostRW), holdfast.WithOwner("me")).RLocker()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,11 +194,11 @@ func TestNodeThatWasRevokedIsFoundAgain(t *testing.T) {
 					if !lost.Load() || revoked.Swap(true) {
 						return zktest.Pass
 					}
-					layout := holdfast.LayoutSessionID
+					which := layout.SessionID
 					if name == "host" {
-						layout = holdfast.LayoutHostRW
+						which = layout.HostRW
 					}
-					queue, err := holdfast.List(t.Context(), admin, lockPath+"/node", layout)
+					queue, err := holdfast.List(t.Context(), admin, lockPath+"/node", which)
 					if err != nil || len(queue) != 1 {
 						t.Errorf("%+v, %v", queue, err)
 						return zktest.Pass
@@ -279,7 +280,7 @@ func TestObserversSeeNoRequestForAValue(t *testing.T) {
 // Proclaim keeps the node's other data. If a value and a release request come together,
 // neither is lost.
 func TestProclaimAndRevokeTogetherLoseNothing(t *testing.T) {
-	for _, layout := range []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutSessionID} {
+	for _, layout := range []holdfast.Layout{layout.Curator, layout.SessionID} {
 		t.Run(layout.Name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				admin := client(t, srv)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zktest"
@@ -247,7 +248,7 @@ func TestReservationOfOtherKindsUnderAClockThatMoves(t *testing.T) {
 		"writer": func(a, _ *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(a, lockPath) },
 		"reader": func(a, _ *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(a, lockPath).RLocker() },
 		"named": func(a, _ *zk.Client) holdfast.Locker {
-			return holdfast.NewMutex(a, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("n")))
+			return holdfast.NewMutex(a, lockPath, holdfast.WithLayout(layout.Named("n")))
 		},
 		"value": func(a, _ *zk.Client) holdfast.Locker {
 			return holdfast.NewMutex(a, lockPath, holdfast.WithValue([]byte("v")))
@@ -258,7 +259,7 @@ func TestReservationOfOtherKindsUnderAClockThatMoves(t *testing.T) {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					var holders []*holdfast.Hold
 					if name == "named" {
-						holders = append(holders, lock(t, holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(holdfast.LayoutNamed("n")))))
+						holders = append(holders, lock(t, holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(layout.Named("n")))))
 					} else {
 						holders = append(holders, lock(t, holdfast.NewMutex(client(t, srv), lockPath)), lock(t, holdfast.NewMutex(client(t, srv), second)))
 					}

@@ -40,7 +40,7 @@ func (r *Reservation) Error() string {
 func (r *Reservation) Unwrap() error { return holdfast.ErrLocked }
 
 // Of returns the last reservation of the lock at path, or nil if there is none. It may be over. Give the layout of a
-// lock with [holdfast.LayoutNamed]; others make no difference.
+// lock with [holdfast/layout.Named]; others make no difference.
 func Of(ctx context.Context, c *zk.Client, path string, layout ...holdfast.Layout) (*Reservation, error) {
 	name, err := lend.LayoutName(layout)
 	if err == nil {
@@ -101,7 +101,7 @@ func read(ctx context.Context, c *zk.Client, path, node string) (*Reservation, i
 // ownDirectory is the name of a directory below a lock's path, for what outlasts the holders. It is no lock.
 const ownDirectory = ".holdfast"
 
-// directory returns the directory for what outlasts the holders of the lock at path. The locks of LayoutNamed share a
+// directory returns the directory for what outlasts the holders of the lock at path. The locks of layout.Named share a
 // path, so each of them has its own.
 func directory(path, layout string) string {
 	path += "/" + ownDirectory

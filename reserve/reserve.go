@@ -40,7 +40,7 @@ import (
 // Only the exclusive holder of a lock with a queue can reserve it: For fails with zk.ErrBadArguments for the other
 // kinds of lock, for readers, for a [holdfast.Tree], and with WithLocalHandoff and WithKeep. With a MultiLock, it
 // reserves all locks or none. The error is holdfast.ErrLost if the lock is lost. After another error, the lock may be
-// reserved. The node is <path>/.holdfast/reserved, and with [holdfast.LayoutNamed]
+// reserved. The node is <path>/.holdfast/reserved, and with [holdfast/layout.Named]
 // <path>/.holdfast/named:<name>/reserved. It stays, and the next For writes it again.
 func For(ctx context.Context, h *holdfast.Hold, d time.Duration) error {
 	if err := reserve(ctx, h, d); err != nil {

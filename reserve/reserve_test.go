@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -379,10 +380,10 @@ func TestReservationsDoNotOverlap(t *testing.T) {
 	})
 }
 
-// Locks of LayoutNamed share a path, and nothing else: each has its own reservation.
+// Locks of layout.Named share a path, and nothing else: each has its own reservation.
 func TestNamedLocksAreReservedEachByItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := holdfast.WithLayout(holdfast.LayoutNamed("a")), holdfast.WithLayout(holdfast.LayoutNamed("b"))
+		a, b := holdfast.WithLayout(layout.Named("a")), holdfast.WithLayout(layout.Named("b"))
 		c := client(t, srv)
 		h := lock(t, reservable(t, srv, a))
 		reserveFor(t, h, time.Hour)
@@ -396,7 +397,7 @@ func TestNamedLocksAreReservedEachByItself(t *testing.T) {
 			layouts []holdfast.Layout
 			want    time.Duration
 		}{
-			"a": {[]holdfast.Layout{holdfast.LayoutNamed("a")}, time.Hour}, "b": {[]holdfast.Layout{holdfast.LayoutNamed("b")}, time.Minute}, "": {nil, 0},
+			"a": {[]holdfast.Layout{layout.Named("a")}, time.Hour}, "b": {[]holdfast.Layout{layout.Named("b")}, time.Minute}, "": {nil, 0},
 		} {
 			r, err := reserve.Of(t.Context(), c, lockPath, tt.layouts...)
 			if err != nil || (r == nil) != (tt.want == 0) || r != nil && r.Until.Sub(r.From) != tt.want {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -27,7 +28,7 @@ const lockPath = "/holdfast/locks/job"
 
 func newTestTaker(srv *zktest.Server) *taker {
 	g := &globals{namespace: "/holdfast/locks", timeout: 10 * time.Second}
-	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{holdfast.LayoutCurator}}, say: newTestSayer()}
+	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{layout.Curator}}, say: newTestSayer()}
 }
 
 // newTestSayer returns a sayer that keeps its messages. It has no goroutine, which would outlast
@@ -428,7 +429,7 @@ func TestListFindsLocksBelowLocks(t *testing.T) {
 			{"/q/q", nil},
 			{"/", []string{"/ns/db", "/ns/db/deep/er", "/ns/db/migrate", "/ns/dbx", "/other"}},
 		} {
-			found, err := findLocks(context.Background(), c, tt.prefix, holdfast.LayoutCurator)
+			found, err := findLocks(context.Background(), c, tt.prefix, layout.Curator)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -454,7 +455,7 @@ func TestListShowsSlotsAsOneLock(t *testing.T) {
 		c := srv.Client()
 		want := func(places ...string) {
 			t.Helper()
-			found, err := findLocks(t.Context(), c, "/ns/", holdfast.LayoutCurator)
+			found, err := findLocks(t.Context(), c, "/ns/", layout.Curator)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -497,7 +498,7 @@ func TestListShowsNoMarksOfAOnce(t *testing.T) {
 		defer srv.Close()
 		c := srv.Client()
 		paths := func() (paths []string) {
-			found, err := findLocks(t.Context(), c, "/ns/", holdfast.LayoutCurator)
+			found, err := findLocks(t.Context(), c, "/ns/", layout.Curator)
 			if err != nil {
 				t.Error(err)
 			}

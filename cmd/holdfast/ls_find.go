@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/budget"
 	"holdfast/internal/deed"
 	"holdfast/internal/survey"
+	layouts "holdfast/layout"
 	"holdfast/reserve"
 	"holdfast/zk"
 )
@@ -151,7 +152,7 @@ func isSemaphore(children []string, queue []holdfast.Entry, layout holdfast.Layo
 			return true
 		}
 	}
-	return layout.Name == holdfast.LayoutKazoo.Name && slices.ContainsFunc(queue, func(e holdfast.Entry) bool {
+	return layout.Name == layouts.Kazoo.Name && slices.ContainsFunc(queue, func(e holdfast.Entry) bool {
 		return strings.Contains(e.Name, "/") || e.Shared && !layout.Contends(e.Name)
 	})
 }
@@ -299,7 +300,7 @@ func (w *walk) visit(ctx context.Context, v visit) (found []located, below []vis
 			places[dirs[0]], places[dirs[1]] = true, true
 		}
 	}
-	kazoo := w.layout.Name == holdfast.LayoutKazoo.Name
+	kazoo := w.layout.Name == layouts.Kazoo.Name
 	for _, child := range children {
 		of, turnstile := strings.CutSuffix(child, kazooTurnstile)
 		if places[child] || kazoo && turnstile && present[of] {
