@@ -38,7 +38,7 @@ type Tenure struct {
 	Gone func() error
 }
 
-// Tenures returns the locks of a *holdfast.Hold, in the order in which they were acquired.
+// Tenures returns the locks of a *holdfast.Hold, in the order of Hold.Tokens.
 var Tenures func(hold any) []Tenure
 
 // Ensure makes a directory for the data of a lock, with the session of its place. The error is holdfast.ErrLost if
