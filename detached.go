@@ -53,6 +53,9 @@ func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Optio
 	return &Detached{newLock(c, path, queue.Lock, o), expires}
 }
 
+// Path is the path of the lock.
+func (d *Detached) Path() string { return d.lock.Path }
+
 // Lock waits for the lock, as [Mutex.Lock] does. When nobody is ahead any more, Lock takes one more round trip,
 // which does not end with ctx. If the connection is lost then, Lock returns when it knows whether it holds the
 // lock. That takes a session timeout at most, and the session timeout again if the session ends. If no server
@@ -73,7 +76,7 @@ func (d *Detached) TryLock(ctx context.Context) (Claim, error) {
 
 // acquire enters until it has the lock.
 func (d *Detached) acquire(ctx context.Context, op string, patience bool) (Claim, error) {
-	turn := pace(1)
+	turn := queue.Pace(1)
 	for late := 0; ; {
 		c, err := d.enter(ctx, patience)
 		again := false
@@ -93,7 +96,7 @@ func (d *Detached) acquire(ctx context.Context, op string, patience bool) (Claim
 		case errors.Is(err, ErrUncertain): // it would wait behind its own lock, and the id would be unknown
 		case patience || errors.Is(err, queue.ErrGone):
 			late = 0
-			turn, err = turn.outlived(ctx, err)
+			turn, err = turn.Outlived(ctx, err)
 			again = turn > 0
 		}
 		if !again {

@@ -17,8 +17,8 @@ import (
 // for others to read, for example an address. An Election has no state of its own and is safe for
 // concurrent use.
 //
-// In the default layout the nodes are those of Curator's LeaderSelector; LayoutLeaderLatch
-// and LayoutKazoo are for candidates of those.
+// In the default layout the nodes are those of Curator's LeaderSelector; layout.LeaderLatch
+// and layout.Kazoo are for candidates of those.
 type Election struct {
 	lock lock
 }
@@ -43,6 +43,9 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 	return &Election{newLock(c, path, queue.Lock, o)}
 }
 
+// Path is the path of the lock.
+func (e *Election) Path() string { return e.lock.Path }
+
 // Lead campaigns with value, calls f while the caller leads, and resigns when f has returned. If the term is
 // lost, Lead waits until f has returned, and campaigns again while ctx lives. So f may run many times, each
 // time in a new term, and never twice at a time.
@@ -57,7 +60,7 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 // Lead nevertheless, f cancels ctx. Lead also returns the errors of Campaign, among them the cause of ctx
 // if ctx ends before the caller leads. If f panics, Lead resigns.
 func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Context) error) error {
-	for turn := pace(1); ; {
+	for turn := queue.Pace(1); ; {
 		h, err := e.campaign(ctx, "lead", value)
 		if err != nil {
 			return err
@@ -71,7 +74,7 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 		if !lost || ctx.Err() != nil {
 			return err
 		}
-		turn = turn.nextAfter(ctx, began)
+		turn = turn.NextAfter(ctx, began)
 	}
 }
 
@@ -117,7 +120,8 @@ func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
 	}
 	if err == nil {
 		t := h.tenures[0]
-		err = t.replace(ctx, h, func(present []byte) ([]byte, error) { return t.lock.withCandidate(present, value) })
+		err = t.Replace(ctx, h.over, func(ops ...zk.Op) error { _, err := h.commit(ctx, ops); return err },
+			func(present []byte) ([]byte, error) { return lockOf(t).withCandidate(present, value) })
 	}
 	if err != nil {
 		return &Error{Op: "proclaim", Path: e.lock.Path, Err: err}

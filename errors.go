@@ -7,6 +7,7 @@ import (
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
+	"holdfast/internal/tenure"
 )
 
 var (
@@ -15,7 +16,7 @@ var (
 	// ErrNotHeld means that the Hold was unlocked before, or that nobody has the token.
 	ErrNotHeld = errors.New("not held")
 	// ErrLost means that the lock ended before Unlock. The error wraps the reason.
-	ErrLost = errors.New("lock lost")
+	ErrLost = tenure.ErrLost
 	// ErrDeadlock means that the context descends from a Hold of the same lock, so the wait would never
 	// end.
 	ErrDeadlock = errors.New("would wait for a lock that this context already holds")

@@ -3,12 +3,13 @@ package holdfast
 import (
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
+	"holdfast/internal/tenure"
 )
 
 // Exports for the tests of waiting, which are in another package.
 
 // GracePeriod is how long a Hold leaves its node unwatched.
-const GracePeriod = gracePeriod
+const GracePeriod = tenure.GracePeriod
 
 // DespiteRemoval retries TryLock after the removal of its node.
 var DespiteRemoval = despiteRemoval

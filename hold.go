@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"holdfast/internal/queue"
+	"holdfast/internal/tenure"
 	"holdfast/zk"
 )
 
 // A Hold is one tenure of a lock, from Lock to Unlock (or Release, or CommitAndUnlock) or to the loss. A lost
 // Hold stays lost. It is safe for concurrent use; any goroutine may unlock it.
 type Hold struct {
-	tenures []*tenure // one; of a MultiLock one per lock, in the order they were taken
+	tenures []*tenure.Tenure // one; of a MultiLock one per lock, in the order they were taken
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	lost    chan struct{}
@@ -32,18 +33,19 @@ type Hold struct {
 
 // newHold begins a tenure of places, and makes its first Hold.
 func newHold(ctx context.Context, l *lock, places ...*queue.Place) (*Hold, error) {
-	t, err := newTenure(ctx, l, places)
+	t, err := tenure.New(ctx, l.terms(), places)
 	if err != nil {
 		return nil, err
 	}
 	h := holdOf(ctx, t)
-	if !t.add(h) { // lost at this very moment
-		h.lose(t.loss)
-	}
+	t.Add((*holder)(h)) // or it is lost at this very moment
 	return h, nil
 }
 
-func holdOf(ctx context.Context, tenures ...*tenure) *Hold {
+// lockOf is the lock that has begun the tenure.
+func lockOf(t *tenure.Tenure) *lock { return t.Lock.(*lock) }
+
+func holdOf(ctx context.Context, tenures ...*tenure.Tenure) *Hold {
 	h := &Hold{tenures: tenures, lost: make(chan struct{}), revoked: make(chan struct{})}
 	h.outer, _ = ctx.Value(holdKey{}).(*Hold)
 	// The deadline of the wait must not end the work; its values go on.
@@ -70,7 +72,7 @@ func (h *Hold) Revoked() <-chan struct{} { return h.revoked }
 func (h *Hold) Deadline() time.Time {
 	deadline := h.first().Session.Deadline()
 	for _, t := range h.tenures[1:] {
-		if d := t.places[0].Session.Deadline(); d.Before(deadline) {
+		if d := t.Places[0].Session.Deadline(); d.Before(deadline) {
 			deadline = d
 		}
 	}
@@ -100,11 +102,11 @@ type LockToken struct {
 func (h *Hold) Tokens() []LockToken {
 	tokens := make([]LockToken, len(h.tenures))
 	for i, t := range h.tenures {
-		path := t.lock.Path
-		if t.lock.Kind == queue.Slots {
-			path = t.places[0].Path()
+		path := t.Path
+		if t.Kind == queue.Slots {
+			path = t.Places[0].Path()
 		}
-		tokens[i] = LockToken{Path: path, Layout: t.lock.Grammar.Label, Token: t.places[0].Token}
+		tokens[i] = LockToken{Path: path, Layout: t.Grammar.Label, Token: t.Places[0].Token}
 	}
 	return tokens
 }
@@ -126,7 +128,7 @@ func FromContext(ctx context.Context) (h *Hold, ok bool) {
 	return h, ok
 }
 
-func (h *Hold) first() *queue.Place { return h.tenures[0].places[0] }
+func (h *Hold) first() *queue.Place { return h.tenures[0].Places[0] }
 
 // A demand is what a function needs of a Hold that it is given. The lock must have one holder at a time, and a node
 // that goes with its Hold.
@@ -156,20 +158,20 @@ func (h *Hold) unfit(d demand) string {
 		return fmt.Sprintf("%s needs a Hold of one lock, and this one is of %d: lock one of them alone", d.by, len(h.tenures))
 	}
 	for _, t := range h.tenures {
-		l := t.lock
+		l := lockOf(t)
 		switch {
 		case d.term != nil && (!l.term || l.Client != d.term.Client || l.Path != d.term.Path || l.Grammar.Queue != d.term.Grammar.Queue):
 			return fmt.Sprintf("%s needs a Hold of the election %s: give the one that Campaign has returned", d.by, d.term.Path)
-		case l.Kind == queue.Semaphore || l.Kind == queue.Slots || t.places[0].Shared:
+		case l.Kind == queue.Semaphore || l.Kind == queue.Slots || t.Places[0].Shared:
 			return fmt.Sprintf("%s needs a lock that one caller at a time can hold, and %s is held as %s: give a Hold of a Mutex or of a writer",
-				d.by, l.Path, t.shareOf())
+				d.by, l.Path, shareOf(t))
 		case d.queued && l.Kind != queue.Lock:
 			return fmt.Sprintf("%s needs a lock with a queue, and %s has none: give a Hold of a Mutex or of a writer", d.by, l.Path)
 		case l.handoffs > 0 || l.keep > 0:
 			return fmt.Sprintf("%s needs a lock whose holders have nodes of their own: make the lock without WithLocalHandoff and WithKeep", d.by)
 		case d.client != nil && l.Client != d.client:
 			return fmt.Sprintf("%s needs a Hold of the same client, and %s is locked with another one: make both with one client", d.by, l.Path)
-		case d.one && t.isShared():
+		case d.one && t.IsShared():
 			return fmt.Sprintf("%s needs a Hold that is alone, and another Hold has joined the lock %s (see Reentrant): unlock the others first", d.by, l.Path)
 		}
 	}
@@ -200,19 +202,18 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 	}
 	var checks []zk.Op
 	for _, t := range h.tenures {
-		if t.lock.Client != h.tenures[0].lock.Client {
+		if t.Client != h.tenures[0].Client {
 			return nil, fmt.Errorf("%w: the locks belong to more than one client", zk.ErrBadArguments)
 		}
-		for _, p := range t.places {
+		for _, p := range t.Places {
 			checks = append(checks, zk.CheckOp(p.Path(), zk.AnyVersion))
 		}
 	}
 	return h.transact(ctx, checks, ops)
 }
 
-// ensure makes a directory for the data of the lock of t, with the session that holds the lock.
-func (h *Hold) ensure(ctx context.Context, t *tenure, path string) error {
-	p := t.places[0]
+// ensure makes a directory for the data of a lock, with the session that holds the lock.
+func ensure(ctx context.Context, p *queue.Place, path string) error {
 	err := p.Ensure(ctx, path)
 	if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || p.Session.Context().Err() != nil) { // see transact
 		err = fmt.Errorf("%w: %w", ErrLost, err)
@@ -238,9 +239,9 @@ func (h *Hold) transact(ctx context.Context, guards, ops []zk.Op) ([]zk.Result, 
 	}
 	i := 0
 	for _, t := range h.tenures {
-		for range t.places {
+		for range t.Places {
 			if errors.Is(results[i].Err, zk.ErrNoNode) {
-				t.lose(queue.ErrGone) // its watch will fire, too, but later
+				t.Lose(queue.ErrGone) // its watch will fire, too, but later
 				return results[len(guards):], fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
 			}
 			i++
@@ -262,8 +263,12 @@ func (h *Hold) over() error {
 	return nil
 }
 
-// lose ends the Hold, unless Unlock was first.
-func (h *Hold) lose(loss error) {
+// A holder is a Hold to its tenures.
+type holder Hold
+
+// Lose ends the Hold, unless Unlock was first.
+func (o *holder) Lose(loss error) {
+	h := (*Hold)(o)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.unlocked || h.loss != nil {
@@ -274,7 +279,12 @@ func (h *Hold) lose(loss error) {
 	close(h.lost)
 }
 
-func (h *Hold) revoke() {
+// Report tells the observers.
+func (o *holder) Report(t *tenure.Tenure, loss error) { (*Hold)(o).observed(t).reportLoss(loss) }
+
+// Revoke says that somebody has asked for the lock.
+func (o *holder) Revoke() {
+	h := (*Hold)(o)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.isRevoked {
@@ -302,7 +312,7 @@ func (h *Hold) Unlock() error {
 	var reports []func() // when all nodes are removed
 	for i, t := range slices.Backward(h.tenures) {
 		left = h.tenures[:i]
-		f, err := t.drop(h)
+		f, err := t.Drop((*holder)(h))
 		if loss == nil {
 			loss = err
 		}
@@ -323,9 +333,9 @@ func (h *Hold) Unlock() error {
 }
 
 // dropAll removes h from the tenures that are left. There are some only if a hook has panicked, see errPanic.
-func (h *Hold) dropAll(left []*tenure) {
+func (h *Hold) dropAll(left []*tenure.Tenure) {
 	for _, t := range slices.Backward(left) {
-		t.drop(h)
+		t.Drop((*holder)(h))
 	}
 }
 
@@ -359,14 +369,14 @@ func (h *Hold) Release() error {
 	}
 	type removal struct {
 		hold *Hold // that is observed
-		wait func() (fate, error)
+		wait func() (tenure.Fate, error)
 	}
 	var removals []removal
 	left := h.tenures
 	defer func() { h.dropAll(left) }()
 	for i, t := range slices.Backward(h.tenures) {
 		left = h.tenures[:i]
-		removals = append(removals, removal{h.observed(t), t.startDrop(h)})
+		removals = append(removals, removal{h.observed(t), t.StartDrop((*holder)(h))})
 	}
 	go func() {
 		for _, r := range removals {
@@ -405,15 +415,15 @@ func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, 
 	if !first {
 		return nil, h.fail("commit and unlock", ErrNotHeld)
 	}
-	var over []*tenure // that end with this Hold
+	var over []*tenure.Tenure // that end with this Hold
 	var guards, watermarks []zk.Op
 	for _, t := range h.tenures {
-		f, _ := t.leave(h)
-		last := f == removed
+		f, _ := t.Leave((*holder)(h))
+		last := f == tenure.Removed
 		if last {
 			over = append(over, t)
 		}
-		for _, p := range t.places {
+		for _, p := range t.Places {
 			if !last {
 				guards = append(guards, zk.CheckOp(p.Path(), zk.AnyVersion))
 				continue
@@ -427,7 +437,7 @@ func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, 
 	defer func() {
 		if errors.Is(err, errPanic) {
 			for _, t := range slices.Backward(over) {
-				t.removeNodes()
+				t.RemoveNodes()
 			}
 		}
 	}()
@@ -442,11 +452,11 @@ func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, 
 	if err != nil {
 		err = h.fail("commit and unlock", err)
 		for _, t := range slices.Backward(over) {
-			t.removeNodes()
+			t.RemoveNodes()
 		}
 	}
 	for _, t := range slices.Backward(h.tenures) {
-		h.observed(t).reportRelease(err, removed)
+		h.observed(t).reportRelease(err, tenure.Removed)
 	}
 	return results, err
 }
@@ -454,10 +464,7 @@ func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, 
 // endsInOne reports whether a transaction that removes the nodes can be the end of the Hold.
 func (h *Hold) endsInOne() bool {
 	for _, t := range h.tenures {
-		t.mu.Lock()
-		local := t.local != nil
-		t.mu.Unlock()
-		if local || t.lock.Client != h.tenures[0].lock.Client || !t.places[0].Unique {
+		if !t.EndsAlone() || t.Client != h.tenures[0].Client || !t.Places[0].Unique {
 			return false
 		}
 	}
@@ -471,7 +478,7 @@ func (h *Hold) supersede() {
 	h.cancel(ErrNotHeld)
 	h.mu.Unlock()
 	for _, t := range h.tenures {
-		t.forget(h)
+		t.Forget((*holder)(h))
 	}
 }
 
@@ -479,7 +486,7 @@ func (h *Hold) supersede() {
 func (h *Hold) concluded() {
 	h.end()
 	for _, t := range h.tenures {
-		t.leave(h)
+		t.Leave((*holder)(h))
 	}
 }
 
@@ -498,5 +505,16 @@ func (h *Hold) letGo(ctx context.Context) {
 }
 
 func (h *Hold) fail(op string, err error) error {
-	return &Error{Op: op, Path: h.tenures[0].lock.Path, Err: err}
+	return &Error{Op: op, Path: h.tenures[0].Path, Err: err}
+}
+
+// shareOf says as what several callers can hold the lock at a time.
+func shareOf(t *tenure.Tenure) string {
+	switch t.Kind {
+	case queue.Semaphore:
+		return "a permit"
+	case queue.Slots:
+		return "a slot"
+	}
+	return "a reader"
 }

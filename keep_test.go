@@ -815,3 +815,38 @@ func TestTryLockBehindANodeThatItMayNotRead(t *testing.T) {
 		unlock(t, h)
 	})
 }
+
+// A client that keeps the lock may no longer read the queue, and no event tells it that another has joined. It gives the lock
+// up all the same, also while its own callers take it again and again.
+func TestKeeperOfAHiddenQueueLooksAgain(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			admin, c, other := client(t, srv), client(t, srv), client(t, srv)
+			m := holdfast.NewMutex(c, lockPath, holdfast.WithKeep(10*longestLook))
+			unlock(t, lock(t, m))
+			wantKept(t, admin, true)
+			hide(t, admin, lockPath)
+			if _, _, err := other.Create(t.Context(), lockPath+"/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-", nil, zk.EphemeralSequential); err != nil {
+				t.Fatal(err)
+			}
+			for begun := time.Now(); ; time.Sleep(time.Second) {
+				nodes, err := c.Ephemerals(t.Context(), "/")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(nodes) == 0 {
+					return
+				}
+				if time.Since(begun) > longestLook {
+					t.Fatalf("busy %v: the lock is kept, and another is in the queue", busy)
+				}
+				if busy {
+					h, err := m.TryLock(t.Context())
+					if err == nil {
+						unlock(t, h)
+					}
+				}
+			}
+		})
+	}
+}

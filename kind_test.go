@@ -1,15 +1,21 @@
 package holdfast_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"holdfast"
+	"holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -26,7 +32,7 @@ func uses() []use {
 	all := []use{
 		{"semaphore", func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) }},
 		{"semaphore of kazoo", func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
+			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithLayout(layout.Kazoo)).Locker(1)
 		}},
 		{"slots", func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() }},
 		{"node", func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) }},
@@ -110,9 +116,9 @@ func TestWhatIsNoOtherKindIsNoObstacle(t *testing.T) {
 		unlock(t, lock(t, holdfast.NewSemaphore(c, lockPath, 2).Locker(1)))
 
 		named := func(name string) holdfast.Locker {
-			return holdfast.NewMutex(c, lockPath+"2", holdfast.WithLayout(holdfast.LayoutNamed(name)))
+			return holdfast.NewMutex(c, lockPath+"2", holdfast.WithLayout(layout.Named(name)))
 		}
-		one, two, lockB := lock(t, named("one")), lock(t, named("two")), lock(t, named("lock-b")) // lock-* are the nodes of LayoutArticle
+		one, two, lockB := lock(t, named("one")), lock(t, named("two")), lock(t, named("lock-b")) // lock-* are the nodes of layout.Article
 		unlock(t, one)
 		unlock(t, two)
 		unlock(t, lockB)
@@ -167,7 +173,7 @@ func TestStrangerThatStepsDownIsSeen(t *testing.T) {
 			}
 			return zktest.Pass
 		})
-		_, err := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(holdfast.LayoutKazoo)).TryLock(t.Context())
+		_, err := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(layout.Kazoo)).TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
 		if !looked.Load() {
 			t.Fatal("the writer did not step down during the look: the test shows nothing")
@@ -280,7 +286,7 @@ func TestForeignNodesCanBeAskedFor(t *testing.T) {
 		}
 
 		// Locks of one directory are not foreign to each other.
-		found, err = holdfast.Foreign(t.Context(), c, lockPath, holdfast.LayoutNamed("web"))
+		found, err = holdfast.Foreign(t.Context(), c, lockPath, layout.Named("web"))
 		if err != nil || slices.ContainsFunc(found, func(f holdfast.ForeignNode) bool { return strings.Contains(f.Path, "db_lock_") }) {
 			t.Errorf("%+v, %v; want no other named lock", found, err)
 		}
@@ -290,10 +296,660 @@ func TestForeignNodesCanBeAskedFor(t *testing.T) {
 		if found, err := holdfast.Foreign(t.Context(), c, lockPath+"2"); err != nil || len(found) != 0 {
 			t.Errorf("%+v, %v; want none of what List shows", found, err)
 		}
-		found, err = holdfast.Foreign(t.Context(), c, lockPath+"2", holdfast.LayoutKazoo)
+		found, err = holdfast.Foreign(t.Context(), c, lockPath+"2", layout.Kazoo)
 		if err != nil || len(found) != 1 || found[0].Path != h.Path() || found[0].Kind != "a semaphore, layout curator" {
 			t.Errorf("%+v, %v; want the permit", found, err)
 		}
 		unlock(t, h)
+	})
+}
+
+// A party is one way to use lockPath, or a path below it.
+type party struct {
+	name, path   string
+	tree, shards bool
+	use          bool // see uses: no two are compatible
+	// enter acquires the lock if it is free. leave releases it.
+	enter func(ctx context.Context, c *zk.Client) (leave func() error, err error)
+}
+
+// tries is enter for a Locker.
+func tries(of func(c *zk.Client) holdfast.Locker) func(context.Context, *zk.Client) (func() error, error) {
+	return func(ctx context.Context, c *zk.Client) (func() error, error) {
+		h, err := of(c).TryLock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return h.Unlock, nil
+	}
+}
+
+// inside is enter for a call that calls its function when it has the lock. A call that waits counts as refused.
+func inside(call func(ctx context.Context, c *zk.Client, f func(context.Context)) error) func(context.Context, *zk.Client) (func() error, error) {
+	return func(ctx context.Context, c *zk.Client) (func() error, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		in, out, done := make(chan struct{}, 100), make(chan struct{}), make(chan error, 1)
+		go func() {
+			done <- call(ctx, c, func(ctx context.Context) {
+				in <- struct{}{}
+				select {
+				case <-out:
+				case <-ctx.Done():
+				}
+			})
+		}()
+		select {
+		case <-in:
+			return func() error { close(out); cancel(); <-done; return nil }, nil
+		case err := <-done:
+			cancel()
+			return nil, err
+		case <-time.After(3 * time.Second):
+			cancel()
+			return nil, errors.Join(holdfast.ErrLocked, <-done)
+		}
+	}
+}
+
+// plainAt lists the kinds of lock at a path, other than trees.
+func plainAt(path string) []party {
+	all := []party{
+		{name: "mutex", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, path) })},
+		{name: "reader", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, path).RLocker() })},
+		{name: "writer", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, path) })},
+		{name: "semaphore", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker(1) })},
+		{name: "semaphore of kazoo", enter: tries(func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(layout.Kazoo)).Locker(1)
+		})},
+		{name: "slots", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() })},
+		{name: "node", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, path) })},
+		{name: "own layout", enter: tries(func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.Layout{Name: "own", Mutex: "job.{uuid}.", Exclusive: []string{"job.*."}}))
+		})},
+		{name: "reservable", enter: tries(func(c *zk.Client) holdfast.Locker { return reserve.Locker(holdfast.NewMutex(c, path)) })},
+		{name: "kept", enter: tries(func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, path, holdfast.WithKeep(time.Minute))
+		})},
+		{name: "election", enter: func(ctx context.Context, c *zk.Client) (func() error, error) {
+			h, err := holdfast.NewElection(c, path).TryCampaign(ctx, []byte("me"))
+			if err != nil {
+				return nil, err
+			}
+			return h.Unlock, nil
+		}},
+		{name: "once", enter: inside(func(ctx context.Context, c *zk.Client, f func(context.Context)) error {
+			_, err := holdfast.NewOnce(c, path).Key("key").Do(ctx, func(ctx context.Context) ([]byte, error) { f(ctx); return nil, errors.New("again") })
+			return err
+		})},
+		{name: "detached", enter: func(ctx context.Context, c *zk.Client) (func() error, error) {
+			d := holdfast.NewDetached(c, path, 0)
+			claim, err := d.TryLock(ctx)
+			return func() error { return d.Unlock(ctx, claim.ID) }, err
+		}},
+		{name: "shards", shards: true, enter: inside(func(ctx context.Context, c *zk.Client, f func(context.Context)) error {
+			return holdfast.NewShards(c, path, 2, holdfast.WithSettle(0)).Run(ctx, func(ctx context.Context, _ holdfast.Shard) error { f(ctx); return nil })
+		})},
+	}
+	for i := range all {
+		all[i].name, all[i].path = all[i].name+strings.TrimPrefix(path, lockPath), path
+	}
+	return all
+}
+
+func treeAt(path, below string) func(context.Context, *zk.Client) (func() error, error) {
+	return tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewTree(c, path).Path(below) })
+}
+
+// parties are the uses of lockPath and of paths below it.
+func parties() []party {
+	all := plainAt(lockPath)
+	all = append(append(all, plainAt(lockPath+"/orders")...), plainAt(lockPath+"/a/b/c")...)
+	for _, u := range uses() {
+		all = append(all, party{name: "use " + u.name, path: lockPath, use: true, enter: tries(u.of)})
+	}
+	return append(all,
+		party{name: "tree", path: lockPath, tree: true, enter: treeAt(lockPath, "")},
+		party{name: "tree orders", path: lockPath, tree: true, enter: treeAt(lockPath, "orders")},
+		party{name: "tree/orders", path: lockPath + "/orders", tree: true, enter: treeAt(lockPath+"/orders", "")},
+	)
+}
+
+// pairs are the pairs of parties that must not hold together: two uses of one path, a tree and what is below it, and shards
+// and what is at their path.
+func pairs(all []party) (pairs [][2]party) {
+	for _, a := range all {
+		for _, b := range all {
+			covers := func(a, b party) bool { return a.tree && strings.HasPrefix(b.path+"/", a.path+"/") }
+			if a.name != b.name && (covers(a, b) || covers(b, a) || (a.shards || b.shards) && a.path == b.path || a.use && b.use) {
+				pairs = append(pairs, [2]party{a, b})
+			}
+		}
+	}
+	return pairs
+}
+
+// While one of a pair is held, the other is refused, or waits, and the first keeps what it has. When the first has gone, the
+// second acquires the lock.
+func TestKindsUnderOneNameExcludeOrRefuse(t *testing.T) {
+	for _, pair := range pairs(parties()) {
+		first, second := pair[0], pair[1]
+		t.Run(first.name+" and "+second.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				leave, err := first.enter(t.Context(), client(t, srv))
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, began := client(t, srv), time.Now()
+				got, err := second.enter(t.Context(), c)
+				if d := time.Since(began); d > 0 && first.use && second.use {
+					t.Errorf("the refusal took %v", d)
+				}
+				if err == nil {
+					t.Error("both are in")
+					got()
+				} else if !refused(err) {
+					t.Errorf("%v; want a refusal or a wait", err)
+				}
+				synctest.Wait()
+				if nodes, err := c.Ephemerals(t.Context(), "/"); err != nil || len(nodes) > 0 {
+					t.Errorf("nodes left behind: %q, %v", nodes, err)
+				}
+				if err := leave(); err != nil {
+					t.Errorf("the first: %v", err)
+				}
+				if strings.HasPrefix(first.name, "kept") || strings.Contains(second.name, "semaphore of kazoo") {
+					time.Sleep(5 * time.Minute) // to kazoo, the directories that the first has left are permits
+				}
+				if strings.HasPrefix(strings.TrimPrefix(second.name, "use "), "node") {
+					return // the others leave directories behind
+				}
+				synctest.Wait()
+				got, err = second.enter(t.Context(), c)
+				if err != nil {
+					t.Fatalf("after the first has gone: %v", err)
+				}
+				got()
+			})
+		})
+	}
+}
+
+// The two come together: one of them runs at each request of the other. Both may be refused, but not both be in.
+func TestKindsThatComeTogetherSeeEachOther(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
+	together := 0
+	for _, pair := range pairs(parties()) {
+		first, second := pair[0], pair[1]
+		if second.shards || strings.HasPrefix(second.name, "once") { // they do not end at once; as the first they are tried
+			continue
+		}
+		for at, reached := 1, true; reached && at < 60; at++ {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				one, other := client(t, srv), client(t, srv)
+				var mu sync.Mutex // guards the next three
+				on, inside, requests := false, false, 0
+				entered := make(chan struct{})
+				var got func() error
+				var err error
+				for _, op := range []zkproto.Op{
+					zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData,
+					zkproto.OpSetData, zkproto.OpGetChildren2, zkproto.OpMulti,
+				} {
+					srv.Intercept(op, func(path string) zktest.Action {
+						mu.Lock()
+						now := false
+						if !strings.HasPrefix(path, "/zookeeper") && on && !inside {
+							requests++
+							inside = requests == at
+							now = inside
+						}
+						mu.Unlock()
+						if now {
+							got, err = second.enter(t.Context(), other)
+							close(entered)
+						}
+						return zktest.Pass
+					})
+				}
+				set := func(to bool) (began bool) {
+					mu.Lock()
+					defer mu.Unlock()
+					on = to
+					return inside
+				}
+				set(true)
+				leave, firstErr := first.enter(t.Context(), one)
+				if reached = set(false); reached {
+					<-entered
+					together++
+					for who, err := range map[string]error{first.name: firstErr, second.name: err} {
+						if err != nil && !refused(err) {
+							t.Errorf("%s, with %s at request %d: %v", who, second.name, at, err)
+						}
+					}
+				}
+				left := 0 // without having lost it
+				if firstErr == nil && leave() == nil {
+					left++
+				}
+				if got != nil && err == nil && got() == nil {
+					left++
+				}
+				if left == 2 {
+					t.Errorf("%s and %s, at its request %d, are both in", first.name, second.name, at)
+				}
+			})
+		}
+	}
+	t.Logf("figure: %d moments of two kinds", together)
+}
+
+// The error names both kinds, the node, and the remedy.
+func TestErrKindSaysWhatIsWrong(t *testing.T) {
+	find := func(name string) party {
+		all := parties()
+		return all[slices.IndexFunc(all, func(p party) bool { return p.name == name })]
+	}
+	for _, tt := range []struct {
+		first, second string
+		says          []string
+	}{
+		{"use kazoo", "mutex", []string{"layout kazoo", "layout curator", "__lock__0000000000"}},
+		{"use named:db", "mutex", []string{"layout named:db", "layout curator", "db_lock_0000000000"}},
+		{"semaphore", "mutex", []string{"a semaphore, layout curator", "a lock with a queue, layout curator", "/leases/_c_"}},
+		{"mutex", "semaphore", []string{"a semaphore, layout curator", "a lock with a queue, layout curator", "-lock-0000000000"}},
+		{"slots", "mutex", []string{"a set of slots", "a lock with a queue, layout curator", "/slots/slot-0000000000"}},
+		{"semaphore", "slots", []string{"a semaphore, layout curator", "this is a set of slots", "/leases/_c_"}},
+		{"slots", "semaphore", []string{"is of a set of slots", "this is a semaphore, layout curator", "/slots/slot-0000000000"}},
+		{"node", "mutex", []string{"a NodeLock", "a lock with a queue, layout curator"}},
+		{"node", "mutex/orders", []string{"a NodeLock", lockPath + " "}},
+		{"mutex", "node", []string{"a NodeLock", "a lock with a queue, layout curator", "-lock-0000000000"}},
+		{"semaphore", "node", []string{"a NodeLock", "a semaphore, layout curator", "/leases/_c_"}},
+		{"tree", "mutex", []string{lockPath + "/%2F/_c_", "of the tree " + lockPath, "give --tree (NewTree) for " + lockPath + " and all names below it"}},
+		{"tree orders", "mutex/orders", []string{lockPath + "/%2F/_c_", "of the tree " + lockPath, "give --tree"}},
+		{"mutex", "tree", []string{lockPath + "/_c_", "a lock with a queue, layout curator", "this is the tree " + lockPath, "give --tree (NewTree) for " + lockPath}},
+		{"mutex/a/b/c", "tree orders", []string{lockPath + "/a/b/c/_c_", "a lock with a queue, layout curator", "give --tree"}},
+		{"node/orders", "tree", []string{"the node " + lockPath + "/orders is of a NodeLock"}},
+		{"semaphore/orders", "tree", []string{"/orders/leases/_c_", "a semaphore, layout curator"}},
+		{"semaphore of kazoo/orders", "tree", []string{"a semaphore, layout kazoo"}},
+		{"slots/orders", "tree", []string{"/orders/slots/slot-0000000000", "a set of slots"}},
+		{"tree/orders", "tree", []string{"of the tree " + lockPath + "/orders", "this is the tree " + lockPath + ":"}},
+		{"shards", "mutex", []string{lockPath + "/workers/_c_", "a set of shards"}},
+		{"mutex", "shards", []string{lockPath + "/_c_", "this is a set of shards"}},
+		{"semaphore", "shards", []string{"a semaphore, layout curator", "this is a set of shards"}},
+	} {
+		t.Run(tt.first+" and "+tt.second, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				leave, err := find(tt.first).enter(t.Context(), client(t, srv))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = find(tt.second).enter(t.Context(), client(t, srv))
+				wantErr(t, err, holdfast.ErrKind)
+				for _, want := range append(tt.says, "use one kind") {
+					if !strings.Contains(fmt.Sprint(err), want) {
+						t.Errorf("%v; want %q in it", err, want)
+					}
+				}
+				leave()
+			})
+		})
+	}
+}
+
+// While a tree looks at what is below it, a lock there replaces its node by another one. The tree sees one of the two.
+func TestTreeSeesALockThatChangesItsNode(t *testing.T) {
+	const path = lockPath + "/orders"
+	for name, hold := range map[string]func(ctx context.Context, c *zk.Client) (func() error, error){
+		"semaphore": tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker(1) }),
+		"semaphore of kazoo": tries(func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(layout.Kazoo)).Locker(1)
+		}),
+		"slots": tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() }),
+		"detached": func(ctx context.Context, c *zk.Client) (func() error, error) {
+			d := holdfast.NewDetached(c, path, 0)
+			claim, err := d.TryLock(ctx)
+			return func() error { return d.Unlock(ctx, claim.ID) }, err
+		},
+		"writer that becomes a reader": func(ctx context.Context, c *zk.Client) (func() error, error) {
+			m := holdfast.NewRWMutex(c, path)
+			w, err := m.TryLock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			r, err := m.RLock(w.Context())
+			w.Unlock()
+			if err != nil {
+				return nil, err
+			}
+			return r.Unlock, nil
+		},
+	} {
+		for _, fresh := range []bool{false, true} { // whether the lock has to make its directories
+			t.Run(fmt.Sprint(name, ", fresh ", fresh), func(t *testing.T) {
+				for at, reached := 1, true; reached; at++ {
+					inBubble(t, func(t *testing.T, srv *zktest.Server) {
+						one, other := client(t, srv), client(t, srv)
+						var leave func() error
+						if !fresh {
+							var err error
+							if leave, err = hold(t.Context(), one); err != nil {
+								t.Fatal(err)
+							}
+							leave()
+						}
+						changing, change, changed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+						var looking atomic.Bool
+						var looks atomic.Int32
+						srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+							srv.Intercept(zkproto.OpMulti, nil)
+							close(changing)
+							<-change
+							return zktest.Pass
+						})
+						var firstErr error
+						go func() {
+							defer close(changed)
+							leave, firstErr = hold(t.Context(), one)
+						}()
+						<-changing
+						for _, op := range []zkproto.Op{zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren2} {
+							srv.Intercept(op, func(path string) zktest.Action {
+								if looking.Load() && strings.HasPrefix(path, lockPath) && int(looks.Add(1)) == at {
+									looking.Store(false)
+									synctest.Wait() // the server has answered what was sent before
+									close(change)
+									<-changed
+								}
+								return zktest.Pass
+							})
+						}
+						looking.Store(true)
+						h, err := holdfast.NewTree(other, lockPath).Path("").TryLock(t.Context())
+						if reached = !looking.Swap(false); !reached {
+							close(change)
+							<-changed
+						}
+						if err == nil && firstErr == nil {
+							t.Errorf("both are in: the change was at look %d of the tree", at)
+						}
+						for _, err := range []error{err, firstErr} {
+							if err != nil && !refused(err) {
+								t.Errorf("at look %d: %v", at, err)
+							}
+						}
+						if h != nil {
+							unlock(t, h)
+						}
+						if firstErr == nil {
+							leave()
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
+// Places that share their lists look around, too: once for each list.
+func TestCrowdSeesATreeAbove(t *testing.T) {
+	defer holdfast.SetShareFrom(0)()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		tree := lock(t, holdfast.NewTree(client(t, srv), lockPath).Path("customers"))
+		c := client(t, srv)
+		orders := holdfast.NewMutex(c, lockPath+"/orders")
+		var all []*waiter
+		for range 8 {
+			all = append(all, wait(t.Context(), orders))
+		}
+		for _, w := range all {
+			<-w.done
+			wantErr(t, w.err, holdfast.ErrKind)
+		}
+		unlock(t, tree)
+		h := lock(t, orders)
+		w := wait(t.Context(), orders)
+		if _, err := holdfast.NewTree(client(t, srv), lockPath).Path("customers").TryLock(t.Context()); !errors.Is(err, holdfast.ErrKind) {
+			t.Errorf("%v; want ErrKind", err)
+		}
+		unlock(t, h)
+		unlock(t, w.got(t))
+	})
+}
+
+// Of what is below a tree, only locks count: no directories that locks have left, no other nodes, no queues of the
+// tree itself.
+func TestWhatIsNoLockBelowATreeIsNoObstacle(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		for _, p := range parties() {
+			if strings.HasPrefix(p.name, "node") || p.use {
+				continue // its path must not exist
+			}
+			leave, err := p.enter(t.Context(), c)
+			if err == nil {
+				err = leave()
+			}
+			if err != nil && !strings.HasPrefix(p.name, "semaphore of kazoo") { // to it, all directories are permits
+				t.Fatalf("%s: %v", p.name, err)
+			}
+			if strings.HasPrefix(p.name, "kept") {
+				time.Sleep(2 * time.Minute)
+			}
+			synctest.Wait() // a cancelled Lock removes its node in the background
+		}
+		for path, mode := range map[string]zk.Mode{
+			"/service": zk.Persistent, "/service/10.0.0.1:80": zk.Ephemeral, "/service/0000000007": zk.Persistent, "/x-lock-0000000001": zk.Persistent,
+		} {
+			if _, _, err := c.Create(t.Context(), lockPath+path, []byte("text"), mode); err != nil && !errors.Is(err, zk.ErrNoNode) {
+				t.Fatal(err)
+			}
+		}
+		waits := lock(t, holdfast.NewRWMutex(client(t, srv), lockPath+"/%2Fx")) // as a lock of the tree that is not in yet
+		unlock(t, lock(t, holdfast.NewTree(c, lockPath).Path("")))
+		unlock(t, lock(t, holdfast.NewTree(c, lockPath).Path("orders")))
+		unlock(t, lock(t, holdfast.NewMutex(c, lockPath+"/orders")))
+		unlock(t, waits)
+	})
+}
+
+// With nothing but its own queues below it, a lock of a tree costs no further round trip. With more nodes below it
+// than it can look at, it is refused.
+func TestLookBelowATreeIsBounded(t *testing.T) {
+	defer holdfast.SetMostBelow(20)()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		line := newLine(t, srv)
+		tree := holdfast.NewTree(line.Client, lockPath)
+		for i := range 40 {
+			unlock(t, lock(t, tree.Path(fmt.Sprint("p", i))))
+		}
+		synctest.Wait() // the client asks its new server once whether it is alone
+		flushes := line.flushes.Load()
+		h := lock(t, tree.Path(""))
+		synctest.Wait()
+		if n := line.flushes.Load() - flushes; n != 1 {
+			t.Errorf("%d round trips; want 1", n)
+		}
+		unlock(t, h)
+		c := client(t, srv)
+		for i := range 20 {
+			if _, _, err := c.Create(t.Context(), fmt.Sprintf("%s/n%d", lockPath, i), nil, zk.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unlock(t, lock(t, tree.Path("")))
+		if _, _, err := c.Create(t.Context(), lockPath+"/n0/n", nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		_, err := tree.Path("").Lock(t.Context())
+		wantErr(t, err, holdfast.ErrKind)
+		if want := "more than 20 nodes below " + lockPath; !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%v; want %q in it", err, want)
+		}
+		wantNoNodes(t, c)
+	})
+}
+
+// A lock that is tried at the path of shards withdraws, and the workers go on.
+func TestShardsOutlastALockThatIsTriedAtTheirPath(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		b := newBoard(t, srv, 4)
+		a := b.join("a")
+		b.settle()
+		c := client(t, srv)
+		tried := false
+		srv.Intercept(zkproto.OpCreate2, func(path string) zktest.Action {
+			if strings.HasPrefix(path, shardsPath+"/shards/") && !tried { // a shard moves to the newcomer
+				tried = true
+				var node string
+				if node, _, _ = c.Create(t.Context(), shardsPath+"/_c_x-lock-", nil, zk.EphemeralSequential); node == "" {
+					t.Error("no lock was tried")
+				}
+				time.AfterFunc(300*time.Millisecond, func() { c.Delete(context.Background(), node, zk.AnyVersion) })
+			}
+			return zktest.Pass
+		})
+		other := b.join("b")
+		time.Sleep(5 * time.Second)
+		b.settle()
+		b.wantBalance(map[string]int{"a": 1, "b": 1})
+		if !tried {
+			t.Error("no shard has moved: the test shows nothing")
+		}
+		other.leave()
+		a.leave()
+	})
+}
+
+// Clients use trees and other kinds at random, while answers and requests get lost, sessions end and the network is
+// slow. No lock of the tree is held beside another lock at its path or below.
+func TestTreesBesideOtherKindsUnderFaults(t *testing.T) {
+	plain := func(c *zk.Client, rng *rand.Rand) holdfast.Locker {
+		path := lockPath + []string{"", "/orders", "/a/b"}[rng.IntN(3)]
+		switch rng.IntN(6) {
+		case 0:
+			return holdfast.NewSemaphore(c, path, 3).Locker(1)
+		case 1:
+			return holdfast.NewSlots(c, path, 3).Locker()
+		case 2:
+			return holdfast.NewNodeLock(c, path+"/node")
+		case 3:
+			return holdfast.NewRWMutex(c, path).RLocker()
+		case 4:
+			return holdfast.NewSemaphore(c, path, 3, holdfast.WithLayout(layout.Kazoo)).Locker(1)
+		}
+		return holdfast.NewMutex(c, path)
+	}
+	var turns [2]int // of others, of the tree
+	for seed := range uint64(25) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			var mu sync.Mutex // guards rng and held, and turns
+			rng := rand.New(rand.NewPCG(36, seed))
+			chance := func(n int) bool { mu.Lock(); defer mu.Unlock(); return rng.IntN(n) == 0 }
+			for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpExists, zkproto.OpDelete} {
+				srv.Intercept(op, func(string) zktest.Action {
+					switch {
+					case chance(200):
+						return zktest.DropRequest
+					case chance(200):
+						return zktest.DropReply
+					}
+					return zktest.Pass
+				})
+			}
+			held := make(map[*holdfast.Hold]bool) // whether it is of the tree
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			var all sync.WaitGroup
+			for i := range 6 {
+				mine := rand.New(rand.NewPCG(seed, uint64(i)))
+				c := client(t, srv)
+				all.Go(func() {
+					for range 20 {
+						ofTree := mine.IntN(2) == 0
+						l := holdfast.NewTree(c, lockPath).Path([]string{"", "orders", "x/y"}[mine.IntN(3)])
+						var locker holdfast.Locker = l
+						if !ofTree {
+							locker = plain(c, mine)
+						}
+						patience, giveUp := context.WithTimeout(ctx, time.Duration(1+mine.IntN(2000))*time.Millisecond)
+						h, err := locker.Lock(patience)
+						giveUp()
+						if err != nil {
+							time.Sleep(time.Duration(mine.IntN(300)) * time.Millisecond)
+							continue
+						}
+						mu.Lock()
+						held[h] = ofTree
+						for o, other := range held {
+							if other != ofTree && o.Context().Err() == nil && h.Context().Err() == nil {
+								t.Errorf("seed %d: %s is held beside %s", seed, h.Path(), o.Path())
+							}
+						}
+						if ofTree {
+							turns[1]++
+						} else {
+							turns[0]++
+						}
+						mu.Unlock()
+						time.Sleep(time.Duration(mine.IntN(200)) * time.Millisecond)
+						mu.Lock()
+						delete(held, h)
+						mu.Unlock()
+						if mine.IntN(10) == 0 {
+							srv.Expire(h.SessionID())
+						}
+						h.Unlock()
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+	t.Logf("figure: %d turns of a tree and %d of other locks", turns[1], turns[0])
+	if turns[0] < 100 || turns[1] < 100 {
+		t.Errorf("only %d turns of the tree and %d of others", turns[1], turns[0])
+	}
+}
+
+// What a client may not read may be a lock that it must not be held beside. It says so, and does not hold.
+func TestTreesAndLocksThatMayNotBeRead(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		private := holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "auth"})
+		cfg := srv.Config()
+		cfg.Auth = []zk.Auth{zk.DigestAuth("ann", "secret")}
+		ann, err := zk.Dial(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ann.Close()
+		c := client(t, srv)
+		unlock(t, lock(t, holdfast.NewTree(c, lockPath).Path(""))) // the directories above are everybody's
+		unlock(t, lock(t, holdfast.NewMutex(c, lockPath+"/orders/7")))
+		if err := c.Delete(t.Context(), lockPath+"/%2F", zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		h := lock(t, holdfast.NewTree(ann, lockPath, private).Path(""))
+		for _, path := range []string{lockPath, lockPath + "/orders/7"} {
+			_, err := holdfast.NewMutex(c, path).TryLock(t.Context())
+			wantErr(t, err, zk.ErrNoAuth)
+			if !strings.Contains(fmt.Sprint(err), "cannot see whether a tree holds "+path) {
+				t.Error(err)
+			}
+		}
+		unlock(t, h)
+		time.Sleep(5 * time.Minute) // the server removes the empty directory
+		unlock(t, lock(t, holdfast.NewMutex(c, lockPath+"/orders/7")))
+		h = lock(t, holdfast.NewMutex(ann, lockPath+"/private", private))
+		_, err = holdfast.NewTree(c, lockPath).Path("x").TryLock(t.Context())
+		wantErr(t, err, zk.ErrNoAuth)
+		if !strings.Contains(fmt.Sprint(err), "cannot see whether there are other locks in the tree "+lockPath) {
+			t.Error(err)
+		}
+		unlock(t, h)
+		time.Sleep(5 * time.Minute)
+		unlock(t, lock(t, holdfast.NewTree(c, lockPath).Path("x")))
 	})
 }

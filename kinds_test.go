@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -37,7 +38,7 @@ func kinds() []kind {
 	return []kind{
 		{name: "mutex", of: mutexAt, nodes: 1, inside: holdfast.ErrDeadlock},
 		{name: "mutex whose names come back", nodes: 1, inside: holdfast.ErrDeadlock, of: func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewMutex(c, lockPath, with(holdfast.LayoutWriteLock))
+			return holdfast.NewMutex(c, lockPath, with(layout.WriteLock))
 		}},
 		{name: "mutex that is handed on in memory", nodes: 1, inside: holdfast.ErrDeadlock, sharesNode: true, of: func(c *zk.Client) holdfast.Locker {
 			return inMemory(c, 3)
@@ -47,7 +48,7 @@ func kinds() []kind {
 			return holdfast.NewSemaphore(c, lockPath, 1).Locker(1)
 		}},
 		{name: "semaphore of kazoo", nodes: 1, inside: holdfast.ErrLocked, of: func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSemaphore(c, lockPath, 1, with(holdfast.LayoutKazoo)).Locker(1)
+			return holdfast.NewSemaphore(c, lockPath, 1, with(layout.Kazoo)).Locker(1)
 		}},
 		{name: "three permits", nodes: 3, inside: holdfast.ErrLocked, of: func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewSemaphore(c, lockPath, 3).Locker(3)
@@ -860,4 +861,43 @@ func namelessLayouts(t *testing.T) (all []holdfast.Layout) {
 		all = append(all, l)
 	}
 	return all
+}
+
+func nodeLock(t *testing.T, srv *zktest.Server) *holdfast.NodeLock {
+	return holdfast.NewNodeLock(client(t, srv), lockPath, holdfast.WithOwner("api-7"))
+}
+
+// A node that never goes away is no lock: the error says so instead of a wait for ever.
+func TestNodeLockOnAnotherSortOfNodeIsAnError(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		unlock(t, lock(t, holdfast.NewMutex(c, lockPath)))
+		_, err := nodeLock(t, srv).Lock(t.Context())
+		wantErr(t, err, zk.ErrNodeExists)
+	})
+}
+
+func TestNodeLockIsNotAnotherLockOfItsPath(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, holdfast.NewMutex(c, lockPath))
+		_, err := holdfast.NewNodeLock(c, lockPath, holdfast.Reentrant()).Lock(h.Context())
+		wantErr(t, err, holdfast.ErrKind)
+		unlock(t, h)
+	})
+}
+
+func TestNodeLockIsOneNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, nodeLock(t, srv))
+		entries, err := holdfast.List(t.Context(), c, lockPath)
+		if err != nil || len(entries) != 1 || !entries[0].Held || entries[0].Owner != "api-7" || entries[0].Token != h.Token() || h.Path() != lockPath {
+			t.Errorf("%s: %+v, %v", h.Path(), entries, err)
+		}
+		unlock(t, h)
+		if _, ok, err := c.Exists(t.Context(), lockPath); ok || err != nil {
+			t.Errorf("the node exists: %v, %v", ok, err)
+		}
+	})
 }

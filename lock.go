@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
-	"time"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
+	"holdfast/internal/tenure"
 	"holdfast/zk"
 )
 
@@ -63,20 +62,28 @@ func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
 	if o.handoffs > 0 || o.keep > 0 {
 		l.line = o.line()
 	}
-	l.Surround(path, nil)
+	if p := o.part; p != nil {
+		l.surround(p.outer, p.kind)
+	} else {
+		l.Surround(path, nil)
+	}
 	return l
 }
 
 // newPart names a queue that is a part of the lock at outer. If kind is not "", the queue's places look for other
 // kinds of lock there.
 func newPart(c *zk.Client, path, outer string, kind queue.Kind, o options) lock {
-	l := newLock(c, path, queue.Lock, o)
+	o.part = &partOf{outer, kind}
+	return newLock(c, path, queue.Lock, o)
+}
+
+// surround makes the queue a part of the lock at outer.
+func (l *lock) surround(outer string, kind queue.Kind) {
 	var whole *queue.Queue
 	if kind != "" {
-		whole = &queue.Queue{Client: c, Path: outer, Kind: kind, Grammar: o.grammar}
+		whole = &queue.Queue{Client: l.Client, Path: outer, Kind: kind, Grammar: l.Grammar}
 	}
 	l.Surround(outer, whole)
-	return l
 }
 
 // valid returns why no call on the lock can succeed, or nil: its path, or an option.
@@ -93,9 +100,9 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 	case len(l.observers) > 0:
 		return l.waitObserved(ctx, op, s)
 	case l.handsOff(s):
-		h, err = l.waitLocally(ctx, s) // behind one place in the queue, see local_queue.go and keep.go
+		h, err = l.waitInLine(ctx, s) // behind one place in the queue
 	default:
-		for turn := pace(1); turn > 0; turn, err = turn.outlived(ctx, err) {
+		for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
 			h, err = l.enter(ctx, s, true)
 		}
 	}
@@ -111,9 +118,9 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 func (l *lock) waitObserved(ctx context.Context, op string, s names.Side) (*Hold, error) {
 	return l.attempt(ctx, op, 0, func(ctx context.Context) (h *Hold, err error) {
 		if l.handsOff(s) {
-			return l.waitLocally(ctx, s)
+			return l.waitInLine(ctx, s)
 		}
-		for turn := pace(1); turn > 0; turn, err = turn.outlived(ctx, err) {
+		for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
 			h, err = l.enter(ctx, s, true)
 		}
 		return h, err
@@ -126,11 +133,12 @@ func (l *lock) try(ctx context.Context, op string, s names.Side) (*Hold, error) 
 		if !l.handsOff(s) || len(l.held(ctx)) > 0 {
 			return l.enter(ctx, s, false)
 		}
-		key := l.localKey(s)
-		h, err := l.tryLocally(ctx, key)
+		w := l.inLine(ctx, s)
+		o, err := w.Try(ctx)
+		h := holdIn(o)
 		if h == nil && err == nil {
 			if h, err = l.enter(ctx, s, false); err == nil && l.keep > 0 {
-				l.adopt(h, key)
+				w.Adopt(h.tenures[0])
 			}
 		}
 		return h, err
@@ -164,12 +172,12 @@ func (l *lock) attempt(ctx context.Context, op string, permits int, acquire func
 // despiteRemoval calls enter again for as long as ctx lives and somebody has removed the node of the
 // attempt. For TryLock, that is no answer: its own place says nothing about who is ahead.
 func despiteRemoval(ctx context.Context, enter func() (*Hold, error)) (*Hold, error) {
-	for turn := pace(1); ; {
+	for turn := queue.Pace(1); ; {
 		h, err := enter()
 		if !errors.Is(err, queue.ErrGone) {
 			return h, err
 		}
-		if turn, err = turn.outlived(ctx, err); turn == 0 {
+		if turn, err = turn.Outlived(ctx, err); turn == 0 {
 			return nil, err
 		}
 	}
@@ -177,56 +185,10 @@ func despiteRemoval(ctx context.Context, enter func() (*Hold, error)) (*Hold, er
 
 // outlive calls enter again for as long as the wait outlives its session or its node.
 func outlive(ctx context.Context, enter func() (*Hold, error)) (h *Hold, err error) {
-	for turn := pace(1); turn > 0; turn, err = turn.outlived(ctx, err) {
+	for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
 		h, err = enter()
 	}
 	return h, err
-}
-
-// A pace counts how often work has begun that others end again and again, such as a wait whose node is removed. The
-// work begins again at once for the first time, and later after a pause of up to a second. 0 means that it does not.
-type pace int
-
-// calm is how long work must have gone on to count as the first again.
-const calm = 10 * time.Second
-
-// next pauses before the work begins again. It is 0 if ctx has ended.
-//
-//go:noinline
-func (p pace) next(ctx context.Context) pace {
-	if p > 1 {
-		pause := min(queue.FirstPause<<min(p-2, 10), time.Second)
-		timer := time.NewTimer(pause/2 + rand.N(pause/2))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
-	}
-	if ctx.Err() != nil {
-		return 0
-	}
-	return p + 1
-}
-
-// nextAfter is next for work that has gone on since began.
-func (p pace) nextAfter(ctx context.Context, began time.Time) pace {
-	if time.Since(began) > calm {
-		p = 1
-	}
-	return p.next(ctx)
-}
-
-// outlived reports whether to enter again after err: while ctx lives, if the session has ended or the
-// node was removed. A wait goes on then; a tenure does not. Otherwise it returns 0, and why Lock fails.
-func (p pace) outlived(ctx context.Context, err error) (pace, error) {
-	if !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, queue.ErrGone) {
-		return 0, err
-	}
-	if p = p.next(ctx); p == 0 { // the caller has given up, whatever came first
-		return 0, context.Cause(ctx)
-	}
-	return p, nil
 }
 
 // enter acquires the lock in one session. Without patience, it fails with ErrLocked where it would
@@ -237,6 +199,59 @@ func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, e
 		return h, err
 	}
 	return l.finish(ctx, p, p.Wait(ctx, patience))
+}
+
+// handsOff reports whether calls for side s stand in a line of the client, for WithLocalHandoff or WithKeep. Readers do
+// not: they hold the lock together.
+func (l *lock) handsOff(s names.Side) bool { return (l.handoffs > 0 || l.keep > 0) && s != names.Read }
+
+// inLine is a call for side s in the line of the client.
+func (l *lock) inLine(ctx context.Context, s names.Side) *tenure.Caller {
+	return &tenure.Caller{
+		Client: l.Client,
+		Key:    tenure.Key{Path: l.Path, Queue: l.Grammar.Queue, Side: s, Terms: l.line},
+		Enter: func(ctx context.Context) (t *tenure.Tenure, err error) {
+			for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
+				var h *Hold
+				if h, err = l.enter(ctx, s, true); err == nil {
+					t = h.tenures[0]
+					t.Forget((*holder)(h)) // the caller's own Hold takes its place
+				}
+			}
+			return t, err
+		},
+		Grant: func(t *tenure.Tenure) tenure.Holder { return (*holder)(holdOf(ctx, t)) },
+	}
+}
+
+// waitInLine implements Lock with WithLocalHandoff or WithKeep.
+func (l *lock) waitInLine(ctx context.Context, s names.Side) (*Hold, error) {
+	if err := l.valid(); err != nil {
+		return nil, err
+	}
+	if held := l.held(ctx); len(held) > 0 {
+		return l.again(ctx, held, s)
+	}
+	o, err := l.inLine(ctx, s).Wait(ctx)
+	h := holdIn(o)
+	if h != nil && err != nil {
+		h.letGo(ctx)
+		h = nil
+	}
+	return h, err
+}
+
+// holdIn is the Hold of a holder, or nil.
+func holdIn(o tenure.Holder) *Hold {
+	if o == nil {
+		return nil
+	}
+	return (*Hold)(o.(*holder))
+}
+
+// terms are what a tenure knows of the lock.
+func (l *lock) terms() tenure.Terms {
+	return tenure.Terms{Queue: l.Queue, Lock: l, Handoffs: l.handoffs, Keep: l.keep, OwnData: l.value != nil}
 }
 
 // finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +17,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/queue"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -296,7 +300,7 @@ func TestTryLockGivesUpWithItsContext(t *testing.T) {
 func TestSearchForANodeTakesFewRoundTrips(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		line, admin := newLine(t, srv), client(t, srv)
-		m := holdfast.NewMutex(line.Client, lockPath, holdfast.WithLayout(holdfast.LayoutHostRW))
+		m := holdfast.NewMutex(line.Client, lockPath, holdfast.WithLayout(layout.HostRW))
 		h := lock(t, m)
 		form := strings.TrimRight(h.Path(), "0123456789")
 		unlock(t, h)
@@ -482,4 +486,467 @@ func TestCommitWhoseContextEndedWithAnotherSessionIsNotLost(t *testing.T) {
 		}
 		unlock(t, h)
 	})
+}
+
+// Told in time: the server stops answering. The holder's context must end before the server
+// can give the lock to the next client.
+func TestHolderIsToldBeforeTheLockCanPassOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		holder := client(t, srv)
+		h := lock(t, holdfast.NewMutex(holder, lockPath))
+		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		resume := srv.Stall()
+		stalled := time.Now()
+		deadline := h.Deadline()
+		<-h.Context().Done()
+		if now := time.Now(); now.Before(deadline) || now.Sub(deadline) > time.Millisecond {
+			t.Errorf("the holder was told %v after the deadline; want at it", now.Sub(deadline))
+		}
+		if told := time.Since(stalled); told >= sessionTimeout {
+			t.Errorf("the holder was told %v after the stall; a server may expire the session after %v", told, sessionTimeout)
+		}
+		wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
+		wantErr(t, context.Cause(h.Context()), zk.ErrSessionExpired)
+		if !w.waiting() {
+			t.Error("another had the lock before the holder was told")
+		}
+		resume()
+	})
+}
+
+// The node ahead goes between the list and the watch, so there is no event (CURATOR-527,
+// helix #44).
+func TestPredecessorThatVanishesBeforeTheWatch(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		synctest.Wait() // its own watch is set
+		gone := make(chan struct{})
+		srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action {
+			if path == h.Path() {
+				unlock(t, h)
+				close(gone)
+			}
+			return zktest.Pass
+		})
+		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		<-gone
+		unlock(t, w.got(t))
+	})
+}
+
+func TestDirectoryThatIsRemovedIsMadeAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := holdfast.NewMutex(c, lockPath)
+		unlock(t, lock(t, m))
+		for _, dir := range []string{lockPath, "/holdfast/locks", "/holdfast"} {
+			if err := c.Delete(t.Context(), dir, zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unlock(t, lock(t, m))
+	})
+}
+
+func TestDo(t *testing.T) {
+	boom := errors.New("boom")
+	t.Run("returns what f returns and unlocks", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := client(t, srv)
+			err := holdfast.Do(t.Context(), holdfast.NewMutex(c, lockPath), func(context.Context) error { return boom })
+			wantErr(t, err, boom)
+			wantQueued(t, c, 0)
+		})
+	})
+	t.Run("ends with the caller's context", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			err := holdfast.Do(ctx, holdfast.NewMutex(client(t, srv), lockPath), func(ctx context.Context) error {
+				cancel(boom)
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+			wantErr(t, err, boom)
+			if errors.Is(err, holdfast.ErrLost) {
+				t.Errorf("%v: no request was lost: the test shows nothing", err)
+			}
+		})
+	})
+	t.Run("tells of the loss", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := client(t, srv)
+			err := holdfast.Do(t.Context(), holdfast.NewMutex(c, lockPath), func(ctx context.Context) error {
+				s, err := c.Session(ctx)
+				if err != nil {
+					return err
+				}
+				srv.Expire(s.ID())
+				<-ctx.Done()
+				return nil // f is not told
+			})
+			wantErr(t, err, holdfast.ErrLost)
+		})
+	})
+	t.Run("does not keep the lock when f panics", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := client(t, srv)
+			func() {
+				defer func() { recover() }()
+				holdfast.Do(t.Context(), holdfast.NewMutex(c, lockPath), func(context.Context) error { panic(boom) })
+			}()
+			wantQueued(t, c, 0)
+		})
+	})
+}
+
+func TestInvalidLockPathsAreRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		for _, path := range []string{"", "/", "db", "/a/", "/a//b", "/a/../b", "/a\nb"} {
+			_, err := holdfast.NewMutex(c, path).Lock(t.Context())
+			wantErr(t, err, zk.ErrInvalidPath)
+			if path != "" && err != nil && !strings.Contains(err.Error(), "invalid path") {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+func TestListShowsTheQueueInOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		if entries, err := holdfast.List(t.Context(), c, lockPath); err != nil || len(entries) != 0 {
+			t.Fatalf("a lock that never existed: %v, %v", entries, err)
+		}
+		h := lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithOwner("api-7"), holdfast.WithReason("reindex")))
+		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		// Curator writes the host's address into the node.
+		if _, _, err := c.Create(t.Context(), lockPath+"/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-", []byte("10.0.0.5"), zk.EphemeralSequential); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := holdfast.List(t.Context(), c, lockPath)
+		if err != nil || len(entries) != 3 {
+			t.Fatal(entries, err)
+		}
+		e := entries[0]
+		if !e.Held || e.Path != h.Path() || e.Token != h.Token() || e.Session != h.SessionID() || e.Owner != "api-7" || e.Reason != "reindex" {
+			t.Errorf("holder: %+v", e)
+		}
+		if time.Since(e.Since).Abs() > time.Minute {
+			t.Errorf("held since %v; want %v", e.Since, time.Now())
+		}
+		if entries[1].Held || entries[1].Owner != "" || entries[2].Owner != "10.0.0.5" {
+			t.Errorf("waiters: %+v", entries[1:])
+		}
+		if !slices.IsSortedFunc(entries, func(a, b holdfast.Entry) int { return int(a.Token - b.Token) }) {
+			t.Errorf("not in order: %+v", entries)
+		}
+		unlock(t, h)
+		unlock(t, w.got(t))
+	})
+}
+
+// One release wakes one waiter: the others receive nothing.
+func TestReleaseWakesOnlyTheNext(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		var waiters []*waiter
+		for range 50 {
+			waiters = append(waiters, wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath)))
+		}
+		var lists atomic.Int64
+		srv.Intercept(zkproto.OpGetChildren2, func(string) zktest.Action {
+			lists.Add(1)
+			return zktest.Pass
+		})
+		unlock(t, h)
+		next := waiters[0].got(t)
+		synctest.Wait()
+		if n := lists.Load(); n != 1 {
+			t.Errorf("one release made %d clients list the queue; want 1", n)
+		}
+		unlock(t, next)
+		for _, w := range waiters[1:] {
+			unlock(t, w.got(t))
+		}
+	})
+}
+
+// A goroutine that is blocked in Lock or Do uses little stack, so the collector can shrink it.
+// The stack is most of a waiter's cost. How much is little depends on the compiler and the race
+// detector. So the test compares waiters with goroutines in a select below a frame of known size.
+func TestWaitersStandOnSmallStacks(t *testing.T) {
+	tests := []struct {
+		name string
+		of   func(*zk.Client) holdfast.Locker
+	}{
+		{"for the second nearest", mutexAt},
+		{"for the nearest", readAt},
+	}
+	const n = 200
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if !alone(t) {
+				return
+			}
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				lock(t, mutexAt(client(t, srv)))
+				l, ctx := tt.of(client(t, srv)), t.Context()
+				var wg sync.WaitGroup
+				defer wg.Wait()
+				stop := make(chan struct{})
+				defer close(stop)
+				before := stacks()
+				for range n {
+					wg.Go(func() {
+						growStack()
+						waitUnderAFrame(stop, ctx.Done())
+					})
+				}
+				between := stacks()
+				for range n {
+					go func() {
+						growStack()
+						holdfast.Do(ctx, l, func(context.Context) error { return nil })
+					}()
+				}
+				ours, small := (stacks()-between)/n, (between-before)/n
+				t.Logf("a waiter has a stack of %d bytes, a goroutine below a small frame one of %d", ours, small)
+				if ours > small+1024 {
+					t.Error("a waiter's stack is over 1 KiB larger than that of a goroutine below a small frame")
+				}
+			})
+		})
+	}
+}
+
+// alone reports whether t runs in its own process, without stacks that other tests left to be
+// reused. If not, it runs the test in one.
+func alone(t *testing.T) bool {
+	const variable = "HOLDFAST_TEST_ALONE"
+	if os.Getenv(variable) != "" {
+		return true
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$")
+	cmd.Env = append(os.Environ(), variable+"=1")
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("alone: %v", err)
+	}
+	return false
+}
+
+// stacks returns the size of all stacks after the collector has shrunk them.
+func stacks() int64 {
+	time.Sleep(time.Second)
+	synctest.Wait()
+	for range 4 { // each collection halves a stack
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.StackInuse)
+}
+
+// growStack sees to it that there is a stack to take back: one of 16 KiB.
+//
+//go:noinline
+func growStack() {
+	var deep [9 << 10]byte
+	keep(deep[:])
+}
+
+// waitUnderAFrame has as much on its stack as a waiter may have.
+//
+//go:noinline
+func waitUnderAFrame(a, b <-chan struct{}) {
+	var frame [512]byte
+	select {
+	case <-a:
+	case <-b:
+	}
+	keep(frame[:])
+}
+
+//go:noinline
+func keep([]byte) {}
+
+// Servers of other implementations have no containers. They refuse the request in one of these ways, or never answer it.
+var withoutContainers = map[string]func(srv *zktest.Server, asked *int) func(string) zktest.Action{
+	"drops the connection": func(_ *zktest.Server, asked *int) func(string) zktest.Action {
+		return func(string) zktest.Action { *asked++; return zktest.DropRequest }
+	},
+	"refuses the arguments": func(_ *zktest.Server, asked *int) func(string) zktest.Action {
+		return func(string) zktest.Action { *asked++; return zktest.Action(zkproto.CodeBadArguments) }
+	},
+	"does not know the request": func(_ *zktest.Server, asked *int) func(string) zktest.Action {
+		return func(string) zktest.Action { *asked++; return zktest.Action(zkproto.CodeUnimplemented) }
+	},
+}
+
+// Every kind of lock works on a server without containers. Its directories are persistent nodes there. The client finds that
+// out once.
+func TestLocksOnAServerWithoutContainers(t *testing.T) {
+	for how, refuse := range withoutContainers {
+		for kind, lock := range map[string]func(c *zk.Client, path string) holdfast.Locker{
+			"mutex":     func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewMutex(c, path) },
+			"writer":    func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path) },
+			"semaphore": func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker(1) },
+			"slots":     func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() },
+			"node":      func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewNodeLock(c, path) },
+			"tree":      func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewTree(c, "/tree").Path(path[1:]) },
+		} {
+			t.Run(how+"/"+kind, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					asked := 0
+					srv.Intercept(zkproto.OpCreateContainer, refuse(srv, &asked))
+					c := client(t, srv)
+					l := lock(c, "/deep/below/lock")
+					began := time.Now()
+					h, err := l.TryLock(t.Context())
+					if err != nil {
+						t.Fatalf("try lock: %v", err)
+					}
+					if took := time.Since(began); took > 10*time.Second {
+						t.Errorf("took %v", took)
+					}
+					unlock(t, h)
+					first := asked
+					h, err = lock(c, "/another/lock").Lock(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					unlock(t, h)
+					if first > 5 || asked != first {
+						t.Errorf("the server was asked for containers %d times, and %d times later", first, asked-first)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The same with nodes that have a time to live: a detached lock that expires has an ordinary node there.
+func TestDetachedOnAServerWithoutTimesToLive(t *testing.T) {
+	for how, refuse := range withoutContainers {
+		t.Run(how, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				asked, times := 0, 1
+				if how == "drops the connection" {
+					times = 3 // then the client asks for an ordinary node
+				}
+				refuses := refuse(srv, &asked)
+				srv.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
+					if asked == times {
+						return zktest.Pass
+					}
+					return refuses(path)
+				})
+				c := client(t, srv)
+				got, err := holdfast.NewDetached(c, lockPath, time.Hour).Lock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := holdfast.NewDetached(c, lockPath, 0).Unlock(t.Context(), got.ID); err != nil || asked != times {
+					t.Error(err, asked)
+				}
+			})
+		})
+	}
+}
+
+// A request that ends every connection makes a call fail with an error that names it, while the server answers others. The
+// call does not try for ever.
+func TestARequestThatAlwaysFailsIsNamed(t *testing.T) {
+	run := func(context.Context) ([]byte, error) { return nil, nil }
+	type setup struct {
+		ctx     context.Context
+		c       *zk.Client
+		m       *holdfast.Mutex
+		breakIt func()
+	}
+	for _, tt := range []struct {
+		what string
+		op   zkproto.Op
+		says string
+		act  func(s setup) error
+	}{
+		{"lock", zkproto.OpCreate2, "create /", func(s setup) error { s.breakIt(); return locked(s.m.Lock(s.ctx)) }},
+		{"try lock", zkproto.OpCreate2, "create /", func(s setup) error { s.breakIt(); return locked(s.m.TryLock(s.ctx)) }},
+		{"try lock", zkproto.OpGetChildren2, "children /", func(s setup) error { s.breakIt(); return locked(s.m.TryLock(s.ctx)) }},
+		{"unlock", zkproto.OpDelete, "delete /", func(s setup) error {
+			h, err := s.m.Lock(s.ctx)
+			s.breakIt()
+			return errors.Join(err, h.Unlock())
+		}},
+		{"wait", zkproto.OpGetData, "get /", func(s setup) error {
+			h, err := s.m.Lock(s.ctx)
+			s.breakIt()
+			return errors.Join(err, locked(s.m.Lock(s.ctx)), h.Unlock())
+		}},
+		{"commit", zkproto.OpMulti, "multi", func(s setup) error {
+			h, err := s.m.Lock(s.ctx)
+			s.breakIt()
+			for range 100 {
+				if _, err = h.Commit(s.ctx, zk.CheckOp(lockPath, zk.AnyVersion)); !errors.Is(err, zk.ErrConnectionLoss) {
+					break
+				}
+			}
+			return errors.Join(err, h.Unlock())
+		}},
+		{"semaphore", zkproto.OpMulti, "multi", func(s setup) error {
+			s.breakIt()
+			return locked(holdfast.NewSemaphore(s.c, "/sem", 2).TryAcquire(s.ctx, 1))
+		}},
+		{"semaphore's limit", zkproto.OpSetData, "set /", func(s setup) error {
+			s.breakIt()
+			return holdfast.NewSemaphore(s.c, lockPath, 2).SetLimit(s.ctx, 3)
+		}},
+		{"slots", zkproto.OpMulti, "multi", func(s setup) error {
+			s.breakIt()
+			return locked(holdfast.NewSlots(s.c, "/slots", 2).Acquire(s.ctx))
+		}},
+		{"node", zkproto.OpCreate2, "create /", func(s setup) error {
+			s.breakIt()
+			return locked(holdfast.NewNodeLock(s.c, "/node").TryLock(s.ctx))
+		}},
+		{"detached", zkproto.OpMulti, "multi", func(s setup) error {
+			s.breakIt()
+			_, err := holdfast.NewDetached(s.c, "/detached", time.Hour).TryLock(s.ctx)
+			return err
+		}},
+		{"once", zkproto.OpMulti, "multi", func(s setup) error {
+			s.breakIt()
+			_, err := holdfast.NewOnce(s.c, "/once").Key("key").Do(s.ctx, run)
+			return err
+		}},
+		{"forget", zkproto.OpMulti, "multi", func(s setup) error {
+			_, err := holdfast.NewOnce(s.c, "/once").Key("key").Do(s.ctx, run)
+			s.breakIt()
+			return errors.Join(err, holdfast.NewOnce(s.c, "/once").Key("key").Forget(s.ctx))
+		}},
+		{"list", zkproto.OpMulti, "multi", func(s setup) error {
+			s.breakIt()
+			_, err := holdfast.List(s.ctx, s.c, lockPath)
+			return err
+		}},
+	} {
+		t.Run(tt.what+"/"+tt.op.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				unlock(t, lock(t, holdfast.NewMutex(c, lockPath)))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				began := time.Now()
+				err := tt.act(setup{ctx, c, holdfast.NewMutex(c, lockPath), func() {
+					srv.Intercept(tt.op, func(string) zktest.Action { return zktest.DropRequest })
+				}})
+				srv.Intercept(tt.op, nil)
+				if took := time.Since(began); err == nil || took > 2*time.Minute || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("got error %v after %v; want one that names the request %q", err, took, tt.says)
+				}
+			})
+		})
+	}
 }

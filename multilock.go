@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
+	"holdfast/internal/tenure"
 	"holdfast/zk"
 )
 
@@ -159,13 +160,11 @@ func partsOf(l Locker) ([]part, error) {
 	case *MultiLock:
 		return l.parts, l.err
 	}
-	switch l.(type) {
-	case nil:
+	if l == nil {
 		return nil, fmt.Errorf("%w: a MultiLock got a nil Locker", zk.ErrBadArguments)
-	case reservable:
-		return nil, fmt.Errorf("%w: a Reservable Locker cannot be a part of a MultiLock: make the whole MultiLock Reservable", zk.ErrBadArguments)
 	}
-	return nil, fmt.Errorf("%w: a %T cannot be a part of a MultiLock: it takes the locks of package holdfast, which have paths to order them by", zk.ErrBadArguments, l)
+	return nil, fmt.Errorf("%w: a %T cannot be a part of a MultiLock: it takes the locks of package holdfast, which have paths to order them by: wrap the whole MultiLock instead",
+		zk.ErrBadArguments, l)
 }
 
 // Lock waits for all of the locks. The context bounds the wait as a whole. On an error, Lock releases
@@ -257,16 +256,16 @@ func (m *MultiLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 
 // merge makes one Hold of several that no caller has seen yet.
 func merge(ctx context.Context, held []*Hold) (*Hold, error) {
-	var tenures []*tenure
+	var tenures []*tenure.Tenure
 	for _, h := range held {
 		tenures = append(tenures, h.tenures...)
 	}
 	all := holdOf(ctx, tenures...)
 	all.parts = held
 	for _, t := range tenures {
-		if !t.add(all) {
+		if !t.Add((*holder)(all)) {
 			for _, t := range tenures {
-				t.forget(all)
+				t.Forget((*holder)(all))
 			}
 			return nil, queue.ErrGone // lost since it was taken: start again
 		}

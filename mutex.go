@@ -22,6 +22,9 @@ func NewMutex(c *zk.Client, path string, opts ...Option) *Mutex {
 	return &Mutex{newLock(c, path, queue.Lock, newOptions("a Mutex", opts))}
 }
 
+// Path is the path of the lock.
+func (m *Mutex) Path() string { return m.lock.Path }
+
 // Lock waits for the lock. If the session ends meanwhile, Lock joins the queue again in the next session,
 // at the back, while ctx lives. When ctx ends, Lock returns, and the error wraps the cause of ctx. A
 // goroutine then removes the node. If the server cannot be reached, that takes until it can, or until

@@ -41,6 +41,9 @@ func NewNodeLock(c *zk.Client, path string, opts ...Option) *NodeLock {
 	return &NodeLock{newLock(c, path, queue.Node, o)}
 }
 
+// Path is the path of the lock.
+func (l *NodeLock) Path() string { return l.lock.Path }
+
 // Lock waits until it has made the node. See [Mutex.Lock] for ctx.
 func (l *NodeLock) Lock(ctx context.Context) (*Hold, error) {
 	return l.lock.attempt(ctx, "lock", 0, func(ctx context.Context) (*Hold, error) {
@@ -148,7 +151,7 @@ func (l *NodeLock) await(ctx context.Context, session *zk.Session, wait bool) er
 		case errors.Is(err, zk.ErrNoAuth) && !wait:
 			return ErrLocked
 		case errors.Is(err, zk.ErrNoAuth):
-			_, err := awaitNode(ctx, nil, hiddenNodeAgain+rand.N(hiddenNodeAgain))
+			_, err := queue.AwaitEvent(ctx, nil, hiddenNodeAgain+rand.N(hiddenNodeAgain))
 			return err
 		case err != nil:
 			return err
@@ -160,25 +163,11 @@ func (l *NodeLock) await(ctx context.Context, session *zk.Session, wait bool) er
 		case !wait:
 			err = ErrLocked
 		default:
-			changed, err = awaitNode(ctx, watch.C, queue.LookAgain())
+			changed, err = queue.AwaitEvent(ctx, watch.C, queue.LookAgain())
 		}
 		watch.Stop()
 		if changed || err != nil {
 			return err
 		}
-	}
-}
-
-// awaitNode waits for an event, at most for as long as again says.
-func awaitNode(ctx context.Context, event <-chan zk.Event, again time.Duration) (changed bool, _ error) {
-	timer := time.NewTimer(again)
-	defer timer.Stop()
-	select {
-	case ev := <-event:
-		return true, ev.Err
-	case <-timer.C:
-		return false, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
 	}
 }

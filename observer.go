@@ -2,7 +2,11 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"holdfast/internal/tenure"
+	"holdfast/zk"
 )
 
 // An Observer is a set of hooks that report what happens to locks, for metrics and traces; see
@@ -43,8 +47,52 @@ type Event struct {
 	Hold     *Hold
 	Took     time.Duration
 	Err      error
-	HandedOn bool // of Released: the next goroutine of this client has the lock (see WithLocalHandoff)
-	Kept     bool // of Released: the client keeps the lock for its next caller (see WithKeep)
+	Outcome  string // of Acquired and of Lost: one of Outcomes, one of Losses; for labels of metrics and traces
+	HandedOn bool   // of Released: the next goroutine of this client has the lock (see WithLocalHandoff)
+	Kept     bool   // of Released: the client keeps the lock for its next caller (see WithKeep)
+}
+
+// Outcomes are the values of [Event].Outcome for Acquired: the lock was acquired; somebody else
+// has it (TryLock); the context of the call has timed out, or has ended otherwise; the call would have waited for itself;
+// any other error.
+func Outcomes() []string {
+	return []string{"acquired", "locked", "timeout", "canceled", "deadlock", "error"}
+}
+
+// Losses are the values of [Event].Outcome for Lost: a Hold is lost with its session, which has ended for one of three
+// reasons, or with its node.
+func Losses() []string {
+	return []string{"session_expired", "client_closed", "auth_failed", "node_removed"}
+}
+
+// outcomeOf classifies the end of a call. A context can end with any cause, so ctx is asked and not err.
+func outcomeOf(ctx context.Context, err error) string {
+	switch {
+	case err == nil:
+		return "acquired"
+	case errors.Is(err, ErrLocked):
+		return "locked"
+	case errors.Is(err, ErrDeadlock):
+		return "deadlock"
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "timeout"
+	case ctx.Err() != nil:
+		return "canceled"
+	}
+	return "error"
+}
+
+// lossOf classifies a loss.
+func lossOf(err error) string {
+	switch {
+	case errors.Is(err, zk.ErrClosed):
+		return "client_closed"
+	case errors.Is(err, zk.ErrAuthFailed):
+		return "auth_failed"
+	case errors.Is(err, zk.ErrSessionExpired):
+		return "session_expired"
+	}
+	return "node_removed"
 }
 
 // WithObserver reports what happens to the lock to o. The option can be given several times, for several
@@ -102,6 +150,7 @@ func (l *lock) queued(ctx context.Context, op string, permits int) (context.Cont
 func (s *observation) ended(h *Hold, err error) {
 	now := tick()
 	e := s.event(h, err, now)
+	e.Outcome = outcomeOf(s.ctx, err)
 	s.since = now
 	for _, o := range s.lock.observers {
 		if o.Acquired != nil {
@@ -131,6 +180,7 @@ func (h *Hold) reportLoss(loss error) {
 	s.lost = true
 	h.mu.Unlock()
 	e := s.event(h, loss, tick())
+	e.Outcome = lossOf(loss)
 	for _, o := range s.lock.observers {
 		if o.Lost != nil {
 			o.Lost(s.ctx, e)
@@ -139,7 +189,7 @@ func (h *Hold) reportLoss(loss error) {
 }
 
 // reportRelease reports that h was unlocked.
-func (h *Hold) reportRelease(err error, f fate) {
+func (h *Hold) reportRelease(err error, f tenure.Fate) {
 	h.mu.Lock()
 	s := h.seen
 	h.mu.Unlock()
@@ -147,7 +197,7 @@ func (h *Hold) reportRelease(err error, f fate) {
 		return
 	}
 	e := s.event(h, err, tick())
-	e.HandedOn, e.Kept = f == handedOn, f == kept
+	e.HandedOn, e.Kept = f == tenure.HandedOn, f == tenure.Kept
 	for _, o := range s.lock.observers {
 		if o.Released != nil {
 			o.Released(s.ctx, e)
@@ -156,7 +206,7 @@ func (h *Hold) reportRelease(err error, f fate) {
 }
 
 // observed is the Hold that observers know as that of t: h, or that of a MultiLock's part.
-func (h *Hold) observed(t *tenure) *Hold {
+func (h *Hold) observed(t *tenure.Tenure) *Hold {
 	for i, part := range h.parts {
 		if h.tenures[i] == t {
 			return part

@@ -240,7 +240,7 @@ func (j *call) answer(ctx context.Context) (Result, error) {
 			return m.result(), errors.Join(err, m.outcome())
 		}
 	}
-	for turn := pace(1); ; {
+	for turn := queue.Pace(1); ; {
 		h, err := j.enter(ctx)
 		if err != nil {
 			return Result{}, err
@@ -252,7 +252,7 @@ func (j *call) answer(ctx context.Context) (Result, error) {
 		if errors.Is(err, ErrUncertain) && ctx.Err() == nil {
 			continue // f was not called, and the next turn finds out what is recorded
 		}
-		if turn, err = turn.outlived(ctx, err); turn == 0 {
+		if turn, err = turn.Outlived(ctx, err); turn == 0 {
 			return r, err
 		}
 	}
@@ -412,14 +412,14 @@ func (j *call) recorded(ctx context.Context, h *Hold, token int64) time.Time {
 
 // forget implements Forget and ForgetRun.
 func (j *call) forget(ctx context.Context, token int64) error {
-	for turn := pace(1); ; {
+	for turn := queue.Pace(1); ; {
 		h, err := j.enter(ctx)
 		if err != nil {
 			return err
 		}
 		err = j.forgetUnder(ctx, h, token)
 		h.letGo(ctx)
-		if turn, err = turn.outlived(ctx, err); turn == 0 {
+		if turn, err = turn.Outlived(ctx, err); turn == 0 {
 			return err
 		}
 	}

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
+	"holdfast/internal/tenure"
 	"holdfast/zk"
 )
 
@@ -17,14 +19,14 @@ type holdKey struct{}
 
 // lineage returns the tenures of the lock at path that ctx descends from and that still last, the
 // innermost first.
-func lineage(ctx context.Context, c *zk.Client, path string) []*tenure {
-	var live []*tenure
+func lineage(ctx context.Context, c *zk.Client, path string) []*tenure.Tenure {
+	var live []*tenure.Tenure
 	for h, _ := ctx.Value(holdKey{}).(*Hold); h != nil; h = h.outer {
 		if h.ctx.Err() != nil {
 			continue
 		}
 		for _, t := range h.tenures {
-			if t.lock.Client == c && t.lock.Path == path {
+			if t.Client == c && t.Path == path {
 				live = append(live, t)
 			}
 		}
@@ -33,10 +35,10 @@ func lineage(ctx context.Context, c *zk.Client, path string) []*tenure {
 }
 
 // held returns the tenures that ctx descends from and that l would have to wait for.
-func (l *lock) held(ctx context.Context) []*tenure {
-	var held []*tenure
+func (l *lock) held(ctx context.Context) []*tenure.Tenure {
+	var held []*tenure.Tenure
 	for _, t := range lineage(ctx, l.Client, l.Path) {
-		if _, ok := l.Grammar.Parse(t.places[0].Name()); ok {
+		if _, ok := l.Grammar.Parse(t.Places[0].Name()); ok {
 			held = append(held, t)
 		}
 	}
@@ -45,63 +47,65 @@ func (l *lock) held(ctx context.Context) []*tenure {
 
 // heldNode returns the tenures of the lock's node that ctx descends from. Other kinds of locks at its path
 // are not among them.
-func (l *lock) heldNode(ctx context.Context) []*tenure {
-	return slices.DeleteFunc(lineage(ctx, l.Client, l.Path), func(t *tenure) bool { return t.lock.Kind != queue.Node })
+func (l *lock) heldNode(ctx context.Context) []*tenure.Tenure {
+	return slices.DeleteFunc(lineage(ctx, l.Client, l.Path), func(t *tenure.Tenure) bool { return t.Kind != queue.Node })
 }
 
 // heldPermit reports whether ctx descends from a Hold of permits, and not of another lock at the path.
 func (l *lock) heldPermit(ctx context.Context) bool {
-	return slices.ContainsFunc(lineage(ctx, l.Client, l.Path), func(t *tenure) bool {
-		return t.lock.Kind == l.Kind && t.places[0].Dir == l.Path+l.Grammar.Semaphore.Leases
+	return slices.ContainsFunc(lineage(ctx, l.Client, l.Path), func(t *tenure.Tenure) bool {
+		return t.Kind == l.Kind && t.Places[0].Dir == l.Path+l.Grammar.Semaphore.Leases
 	})
 }
 
 // again acquires the lock for a context that descends from tenures of it. In the queue, the caller would
 // wait for itself.
-func (l *lock) again(ctx context.Context, held []*tenure, s names.Side) (*Hold, error) {
+func (l *lock) again(ctx context.Context, held []*tenure.Tenure, s names.Side) (*Hold, error) {
 	join := l.joins(held, s)
 	switch {
 	case join == nil:
 		return nil, ErrDeadlock
-	case s == names.Read && !join.places[0].Shared:
+	case s == names.Read && !join.Places[0].Shared:
 		return l.takeReadSide(ctx, join)
 	}
 	return l.join(ctx, join)
 }
 
 // join returns one more Hold of the tenure.
-func (l *lock) join(ctx context.Context, t *tenure) (*Hold, error) {
-	if err := l.sharesNode(t.lock); err != nil {
+func (l *lock) join(ctx context.Context, t *tenure.Tenure) (*Hold, error) {
+	if err := l.sharesNode(lockOf(t)); err != nil {
 		return nil, err
 	}
-	return t.again(ctx)
+	h := holdOf(ctx, t)
+	if !t.Join((*holder)(h), h.outer.descends) {
+		return nil, fmt.Errorf("%w: the tenure to join has ended", ErrLost)
+	}
+	return h, nil
 }
 
 // joins returns the one of held that a caller for side s joins, or whose read side it takes. It is nil if
 // the caller would wait for itself. A reader that asks for the write side waits for all other readers. If
 // one of them does the same, both wait for ever, re-entrant or not.
-func (l *lock) joins(held []*tenure, s names.Side) *tenure {
+func (l *lock) joins(held []*tenure.Tenure, s names.Side) *tenure.Tenure {
 	join := held[0]
-	if i := slices.IndexFunc(held, func(t *tenure) bool { return !t.places[0].Shared }); i >= 0 {
+	if i := slices.IndexFunc(held, func(t *tenure.Tenure) bool { return !t.Places[0].Shared }); i >= 0 {
 		join = held[i]
 	}
-	writes := !join.places[0].Shared
+	writes := !join.Places[0].Shared
 	if writes && s == names.Read || l.reentrant && (writes || s == names.Read) {
 		return join
 	}
 	return nil
 }
 
-// again returns one more Hold of the tenure.
-func (t *tenure) again(ctx context.Context) (*Hold, error) {
-	h := holdOf(ctx, t)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.isOver() || t.local != nil && !t.heldBy(h.outer) { // or handed on in memory, see local_queue.go
-		return nil, fmt.Errorf("%w: the tenure to join has ended", ErrLost)
+// descends reports whether h is o or descends from it.
+func (h *Hold) descends(o tenure.Holder) bool {
+	for of := holdIn(o); h != nil; h = h.outer {
+		if h == of {
+			return true
+		}
 	}
-	t.admit(h)
-	return h, nil
+	return false
 }
 
 // sharesNode returns why l cannot share the node of made, which is the same lock. It would drop an ACL or a value that
@@ -123,11 +127,12 @@ func (l *lock) sharesNode(made *lock) error {
 // takeReadSide takes the read side for a writer. A Mutex excludes everybody until both are unlocked: a
 // waiter behind its node relies on nothing taking its place when the node goes (see
 // names.Ahead.Replaced).
-func (l *lock) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error) {
-	if c, _ := l.Grammar.Parse(writer.places[0].Name()); l.Grammar.Read == "" || !l.Grammar.StepsDown(c.Form) {
+func (l *lock) takeReadSide(ctx context.Context, writer *tenure.Tenure) (*Hold, error) {
+	if c, _ := l.Grammar.Parse(writer.Places[0].Name()); l.Grammar.Read == "" || !l.Grammar.StepsDown(c.Form) {
 		return l.join(ctx, writer)
 	}
-	if !writer.step(ctx) {
+	h, _ := ctx.Value(holdKey{}).(*Hold)
+	if !writer.Step(h.descends) {
 		return nil, fmt.Errorf("%w: the writer's tenure has ended", ErrLost)
 	}
 	if l.Grammar.Read.Unique() {
@@ -136,36 +141,29 @@ func (l *lock) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error) 
 	return l.stepDownTogether(ctx, writer)
 }
 
-// A downgrade is the reader's node at a writer's place, where the names of readers do not tell them apart. There is one
-// node for all callers that take the read side under the writer.
-type downgrade struct {
-	busy   chan struct{} // full while somebody makes the node; guards reader
-	reader *tenure       // the latest; nil if there was none
-}
-
 // stepDownTogether is stepDown for a layout without {uuid} or {hex} in the names of its readers. The callers under one
 // writer share a node, and so a tenure.
-func (l *lock) stepDownTogether(ctx context.Context, writer *tenure) (*Hold, error) {
-	d := writer.downgrade()
+func (l *lock) stepDownTogether(ctx context.Context, writer *tenure.Tenure) (*Hold, error) {
+	d := writer.Downgrade()
 	select {
-	case d.busy <- struct{}{}:
-		defer func() { <-d.busy }()
+	case d.Busy <- struct{}{}:
+		defer func() { <-d.Busy }()
 	case <-ctx.Done():
 	}
 	if ctx.Err() != nil { // a caller that has given up gets no lock
 		return nil, context.Cause(ctx)
 	}
-	if d.reader != nil && d.reader.lasts() {
-		if err := l.sharesNode(d.reader.lock); err != nil {
+	if d.Reader != nil && d.Reader.Lasts() {
+		if err := l.sharesNode(lockOf(d.Reader)); err != nil {
 			return nil, err
 		}
-		if h := holdOf(ctx, d.reader); d.reader.add(h) {
+		if h := holdOf(ctx, d.Reader); d.Reader.Add((*holder)(h)) {
 			return h, nil
 		}
 	}
 	h, err := l.stepDown(ctx, writer)
 	if err == nil {
-		d.reader = h.tenures[0]
+		d.Reader = h.tenures[0]
 	}
 	return h, err
 }
@@ -174,8 +172,8 @@ func (l *lock) stepDownTogether(ctx context.Context, writer *tenure) (*Hold, err
 // same number. When the writer unlocks, the readers behind it share the lock, and no writer gets it in
 // between. The token is the writer's: the new node's would be larger than those of writers that wait
 // already. (Curator does the same since 5.5.0. Before, a reader queued at the back, CURATOR-621.)
-func (l *lock) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error) {
-	w := writer.places[0]
+func (l *lock) stepDown(ctx context.Context, writer *tenure.Tenure) (_ *Hold, err error) {
+	w := writer.Places[0]
 	a, err := l.Grammar.Attempt(names.Read, w.Session.ID())
 	if err != nil {
 		return nil, err
@@ -218,7 +216,7 @@ func (l *lock) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error
 				return nil, err
 			}
 		case errors.Is(err, zk.ErrNoNode):
-			writer.lose(queue.ErrGone)
+			writer.Lose(queue.ErrGone)
 			return nil, fmt.Errorf("%w: the writer's node is gone", ErrLost) // to queue again would be no downgrade
 		default:
 			return nil, err
@@ -228,7 +226,8 @@ func (l *lock) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error
 	return newHold(ctx, l, p)
 }
 
-// awaitRemoval waits until the node is gone.
+// awaitRemoval waits until the node is gone. If we may not read it, awaitRemoval waits for some time: the next attempt to
+// make the node tells whether it is there.
 func awaitRemoval(ctx context.Context, session *zk.Session, node string) error {
 	for {
 		var watch *zk.Watch
@@ -239,17 +238,16 @@ func awaitRemoval(ctx context.Context, session *zk.Session, node string) error {
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil
+		case errors.Is(err, zk.ErrNoAuth):
+			_, err := queue.AwaitEvent(ctx, nil, hiddenNodeAgain+rand.N(hiddenNodeAgain))
+			return err
 		case err != nil:
 			return err
 		}
-		select {
-		case ev := <-watch.C:
-			if ev.Err != nil {
-				return ev.Err
-			}
-		case <-ctx.Done():
-			watch.Stop()
-			return context.Cause(ctx)
+		_, err = queue.AwaitEvent(ctx, watch.C, queue.LookAgain()) // the event may be lost
+		watch.Stop()
+		if err != nil {
+			return err
 		}
 	}
 }

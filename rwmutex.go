@@ -22,6 +22,9 @@ func NewRWMutex(c *zk.Client, path string, opts ...Option) *RWMutex {
 	return &RWMutex{newLock(c, path, queue.Lock, newOptions("an RWMutex", opts))}
 }
 
+// Path is the path of the lock.
+func (m *RWMutex) Path() string { return m.lock.Path }
+
 // Lock waits for the write side, as [Mutex.Lock] does. The error is ErrDeadlock if ctx descends from a
 // Hold of this lock. If that Hold is a reader's, Reentrant does not help: two readers that both want to
 // become writers would wait for each other.

@@ -16,7 +16,7 @@ import (
 func (r *shardWorker) campaign(ctx context.Context) error {
 	q := r.workers
 	q.value = r.self
-	for turn := pace(1); ; {
+	for turn := queue.Pace(1); ; {
 		h, err := q.wait(ctx, "join", names.Mutex)
 		if err != nil {
 			return unlessEnded(ctx, err)
@@ -28,7 +28,7 @@ func (r *shardWorker) campaign(ctx context.Context) error {
 		if ctx.Err() != nil || !lost {
 			return unlessEnded(ctx, err)
 		}
-		turn = turn.nextAfter(ctx, began)
+		turn = turn.NextAfter(ctx, began)
 	}
 }
 

@@ -181,8 +181,8 @@ func (s *Shards) run(ctx context.Context, f func(context.Context, Shard) error) 
 		}
 	})()
 	// Programs that disagree about the number of shards are refused before they join.
-	for turn := pace(1); turn > 0; {
-		if turn, err = turn.outlived(member, r.refresh(member)); err != nil {
+	for turn := queue.Pace(1); turn > 0; {
+		if turn, err = turn.Outlived(member, r.refresh(member)); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -219,9 +219,9 @@ type shardWorker struct {
 
 	mu      sync.Mutex // guards the fields below
 	latest  storedPlan
-	keepers map[int]*keeper // of the shards that we have, or are about to
-	paces   map[int]pace    // of those that others have taken away
-	errs    []error         // that end Run
+	keepers map[int]*keeper    // of the shards that we have, or are about to
+	paces   map[int]queue.Pace // of those that others have taken away
+	errs    []error            // that end Run
 }
 
 // newWorker checks the settings.
@@ -229,7 +229,7 @@ func (s *Shards) newWorker(f func(context.Context, Shard) error) (*shardWorker, 
 	w := balance.Worker{Weight: s.settings.weight, Owner: s.lock.note.Owner}
 	r := &shardWorker{
 		Shards: s, f: f, settle: s.settings.settle, moveLimit: s.settings.moveLimit, handover: s.settings.handover,
-		planned: make(chan struct{}, 1), again: make(chan struct{}, 1), keepers: make(map[int]*keeper), paces: make(map[int]pace),
+		planned: make(chan struct{}, 1), again: make(chan struct{}, 1), keepers: make(map[int]*keeper), paces: make(map[int]queue.Pace),
 	}
 	switch {
 	case s.n < 1 || s.n > balance.MaxShards:
@@ -390,7 +390,7 @@ func (k *keeper) rest(ctx context.Context, began time.Time) {
 	r.mu.Lock()
 	turn := max(r.paces[k.number], 1)
 	r.mu.Unlock()
-	turn = turn.nextAfter(ctx, began)
+	turn = turn.NextAfter(ctx, began)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.paces[k.number] = turn; turn == 0 { // it moves

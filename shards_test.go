@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -729,7 +730,7 @@ func TestRunRefusesWrongSettings(t *testing.T) {
 		}{
 			{"no shards", holdfast.NewShards(c, shardsPath, 0), holdfast.ErrShardCount},
 			{"too many", holdfast.NewShards(c, shardsPath, 65537), holdfast.ErrShardCount},
-			{"layout", holdfast.NewShards(c, shardsPath, 1, holdfast.WithLayout(holdfast.LayoutKazoo)), zk.ErrBadArguments},
+			{"layout", holdfast.NewShards(c, shardsPath, 1, holdfast.WithLayout(layout.Kazoo)), zk.ErrBadArguments},
 			{"weight", holdfast.NewShards(c, shardsPath, 1, holdfast.WithWeight(-1)), zk.ErrBadArguments},
 			{"heavy", holdfast.NewShards(c, shardsPath, 1, holdfast.WithWeight(1<<20+1)), zk.ErrBadArguments},
 			{"settle", holdfast.NewShards(c, shardsPath, 1, holdfast.WithSettle(-1)), zk.ErrBadArguments},

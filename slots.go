@@ -6,6 +6,7 @@ import (
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
+	"holdfast/internal/tenure"
 	"holdfast/zk"
 )
 
@@ -40,6 +41,9 @@ func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
 	o.grammar = names.Slots
 	return &Slots{semaphoreOf(c, path, n, queue.Slots, o)}
 }
+
+// Path is the path of the lock.
+func (s *Slots) Path() string { return s.semaphore.lock.Path }
 
 // Acquire waits for a slot and takes the first of the preferred ones that is free, or else the lowest. A process that
 // restarts can keep its number with that. Acquire never waits for a preferred slot while another one is free. [Hold.Slot] returns its number. The Hold keeps it until Unlock. See [Mutex.Lock] for ctx, and for the end
@@ -126,10 +130,10 @@ func (s *Slots) place(turn *queue.Place, number int) (*queue.Place, error) {
 // Slot is the number of the slot that h holds. In a MultiLock it is that of the first [Slots]. It is -1 if h
 // holds no slot.
 func (h *Hold) Slot() int {
-	i := slices.IndexFunc(h.tenures, func(t *tenure) bool { return t.lock.Kind == queue.Slots })
+	i := slices.IndexFunc(h.tenures, func(t *tenure.Tenure) bool { return t.Kind == queue.Slots })
 	if i < 0 {
 		return -1
 	}
-	number, _ := names.SlotOf(h.tenures[i].places[0].Name())
+	number, _ := names.SlotOf(h.tenures[i].Places[0].Name())
 	return number
 }

@@ -3,7 +3,6 @@ package holdfast
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -97,8 +96,7 @@ func treeNames(path string) ([]string, error) {
 	if len(path) > maxTreePath {
 		return nil, fmt.Errorf("%w: the path has %d bytes, and a Tree takes up to %d", zk.ErrBadArguments, len(path), maxTreePath)
 	}
-	slash := url.PathEscape("/")
-	names := []string{slash}
+	names := []string{zk.EscapeName("/")}
 	if path == "" {
 		return names, nil
 	}
@@ -111,7 +109,7 @@ func treeNames(path string) ([]string, error) {
 		if part == "" {
 			return nil, fmt.Errorf(`%w: the path %.100q of a Tree has an empty part: write "a/b", without a slash at either end`, zk.ErrBadArguments, path)
 		}
-		name += slash + url.PathEscape(part)
+		name += zk.EscapeName("/" + part)
 		names = append(names, name)
 	}
 	return names, nil

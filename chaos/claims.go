@@ -32,7 +32,7 @@ func (c *claim) excludes(o *claim) bool {
 // handedBy reports whether c may have got its node, and so its token, from o, an earlier holder
 // in the same client.
 func (c *claim) handedBy(o *claim) bool {
-	known := c.Node != "" && o.Node != "" // of a MultiLock, only the first part's
+	known := c.HasSeq && o.HasSeq // of a MultiLock, only the first part's node is
 	return c.reuses() && o.reuses() && c.Token == o.Token && (c.Node == o.Node || !known) && c.Session == o.Session
 }
 

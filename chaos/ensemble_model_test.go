@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast/zk"
+	"holdfast/zk/admin"
 	"holdfast/zkproto"
 )
 
@@ -562,7 +563,7 @@ func TestEnsembleDoesWhatClientsAsk(t *testing.T) {
 		all.Stop()
 		_, err = c.MultiRead(ctx, zk.GetOp("/"), zk.ChildrenOp("/"))
 		check("multi read", err, nil)
-		_, err = c.WhoAmI(ctx)
+		_, err = admin.WhoAmI(ctx, c)
 		check("who am I", err, nil)
 		if _, _, watches := m.counts(); watches != 0 {
 			t.Errorf("%d watches are left: %s", watches, m.watchers())

@@ -13,6 +13,7 @@ import (
 
 	"holdfast/chaos"
 	"holdfast/zk"
+	"holdfast/zk/admin"
 )
 
 // Guests use package zk's client for other things than locks, beside the workers of the same client. The
@@ -372,7 +373,7 @@ func (k *clerk) awaitChange(ctx context.Context, s *zk.Session, path, data strin
 
 // count compares the number of nodes, and which of them the session owns.
 func (k *clerk) count(ctx context.Context, s *zk.Session) {
-	n, err := s.AllChildrenNumber(ctx, k.root)
+	n, err := admin.AllChildrenNumber(ctx, s, k.root)
 	owned, ownErr := s.Ephemerals(ctx, k.root+"/")
 	if err != nil || ownErr != nil || len(k.files) < len(k.paths()) {
 		if !excused(ctx, err) && !excused(ctx, ownErr) && errors.Join(err, ownErr) != nil {
@@ -396,21 +397,21 @@ func (k *clerk) count(ctx context.Context, s *zk.Session) {
 
 // asks queries the server about itself and the client.
 func (k *clerk) asks(ctx context.Context, c *zk.Client) {
-	e, _, watch, err := c.ConfigW(ctx)
+	e, _, watch, err := admin.ConfigW(ctx, c)
 	if err == nil {
 		watch.Stop()
 		if len(e.Members) == 1 {
 			k.found("clerk", k.root, "an ensemble of one: %+v", e)
 		}
 	}
-	_, who := c.WhoAmI(ctx)
-	_, _, reconfig := c.Reconfig(ctx, zk.Reconfiguration{Leave: []int64{9}}, zk.AnyVersion)
+	_, who := admin.WhoAmI(ctx, c)
+	_, _, reconfig := admin.Reconfig(ctx, c, admin.Reconfiguration{Leave: []int64{9}}, zk.AnyVersion)
 	for _, err := range []error{err, who} {
 		if err != nil && !excused(ctx, err) {
 			k.found("clerk", k.root, "asked: %v", err)
 		}
 	}
-	if !excused(ctx, reconfig) && !errors.Is(reconfig, zk.ErrReconfigDisabled) && !errors.Is(reconfig, zk.ErrUnimplemented) {
+	if !excused(ctx, reconfig) && !errors.Is(reconfig, admin.ErrReconfigDisabled) && !errors.Is(reconfig, zk.ErrUnimplemented) {
 		k.found("clerk", k.root, "reconfig: %v", reconfig)
 	}
 }

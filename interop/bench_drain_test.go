@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast/zk"
+	"holdfast/zk/admin"
 )
 
 // crowdSessions are the sessions that a crowd of waiters comes through.
@@ -138,7 +139,7 @@ func awaitCrowd(ctx context.Context, onlooker *zk.Client, pid int, path string, 
 	const fewBytes = 2000 // per look: our own question, and everybody's pings
 	quiet, said := time.Duration(0), written(pid)
 	for quiet < crowdQuiet {
-		n, err := onlooker.AllChildrenNumber(ctx, path)
+		n, err := admin.AllChildrenNumber(ctx, onlooker, path)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}

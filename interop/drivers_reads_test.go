@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"holdfast/zk"
+	"holdfast/zk/admin"
 )
 
 // driveReads reads data that nobody changes, in every way there is.
@@ -15,10 +16,10 @@ func driveReads(d *driver) (func(n int) error, error) {
 	node := d.dir + "/e"
 	err := errors.Join(d.begin(), d.create(node, zk.Ephemeral))
 	_, want, err2 := d.c.Get(d.ctx, node)
-	wantACL, wantInfos := openACL, []zk.ClientInfo{{Scheme: "ip", User: "127.0.0.1"}}
+	wantACL, wantInfos := openACL, []admin.ClientInfo{{Scheme: "ip", User: "127.0.0.1"}}
 	if d.mine != nil {
 		wantACL = []zk.ACL{acl("digest", digestID("bob:"+planted))}
-		wantInfos = append(wantInfos, zk.ClientInfo{Scheme: "digest", User: "bob"})
+		wantInfos = append(wantInfos, admin.ClientInfo{Scheme: "digest", User: "bob"})
 	}
 	what := func(ok bool, format string, args ...any) error {
 		if ok {
@@ -48,15 +49,15 @@ func driveReads(d *driver) (func(n int) error, error) {
 			return errors.Join(err, what(err != nil || slices.Equal(paths, []string{node}), "ephemerals: %q", paths))
 		},
 		func() error {
-			n, err := d.c.AllChildrenNumber(d.ctx, d.dir)
+			n, err := admin.AllChildrenNumber(d.ctx, d.c, d.dir)
 			return errors.Join(err, what(err != nil || n == 1, "%d nodes", n))
 		},
 		func() error {
-			infos, err := d.c.WhoAmI(d.ctx)
+			infos, err := admin.WhoAmI(d.ctx, d.c)
 			return errors.Join(err, what(err != nil || sameSet(infos, wantInfos), "who am I: %+v", infos))
 		},
 		func() error {
-			e, _, err := d.c.Config(d.ctx)
+			e, _, err := admin.Config(d.ctx, d.c)
 			return errors.Join(err, what(err != nil || len(e.Members) == d.members, "configuration: %+v", e))
 		},
 		func() error { return d.c.Sync(d.ctx, node) },

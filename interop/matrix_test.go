@@ -12,6 +12,7 @@ import (
 
 	"holdfast/interop/peers"
 	"holdfast/zk"
+	"holdfast/zk/admin"
 )
 
 // The matrix: every feature of our client (suite_test.go) on every kind of server, with every
@@ -35,7 +36,7 @@ type cell struct {
 	enter    func(testing.TB, *zk.Config) // how we connect and authenticate
 	stranger func(testing.TB, *zk.Config) // another identity on the same way
 	mine     []zk.ACL                     // ACL of every node of the cases; nil: open to all
-	known    []zk.ClientInfo              // identities that the server knows besides the address
+	known    []admin.ClientInfo           // identities that the server knows besides the address
 }
 
 // ours allows only the creator everything.
@@ -74,17 +75,17 @@ func cells() []cell {
 			cell{platform: p.platform, variant: "digest", url: p.plain, plain: p.plain,
 				enter:    func(_ testing.TB, cfg *zk.Config) { cfg.Auth = []zk.Auth{zk.DigestAuth("bob", planted)} },
 				stranger: func(_ testing.TB, cfg *zk.Config) { cfg.Auth = []zk.Auth{zk.DigestAuth("bob", planted+"x")} },
-				mine:     ours, known: []zk.ClientInfo{{Scheme: "digest", User: "bob"}}},
+				mine:     ours, known: []admin.ClientInfo{{Scheme: "digest", User: "bob"}}},
 			cell{platform: withSecurity, variant: "TLS", url: secureURL, plain: securedPlain,
 				enter: func(t testing.TB, cfg *zk.Config) { cfg.TLS = p.secured(t).trusted(nil) }},
 			cell{platform: withSecurity, variant: "mutual TLS", url: secureURL, plain: securedPlain,
 				enter:    func(t testing.TB, cfg *zk.Config) { s := p.secured(t); cfg.TLS = s.trusted(s.certificate("alice")) },
 				stranger: func(t testing.TB, cfg *zk.Config) { s := p.secured(t); cfg.TLS = s.trusted(s.certificate("eve")) },
-				mine:     ours, known: []zk.ClientInfo{{Scheme: "x509", User: "CN=alice"}}},
+				mine:     ours, known: []admin.ClientInfo{{Scheme: "x509", User: "CN=alice"}}},
 			cell{platform: withSecurity, variant: "SASL", url: securedPlain, plain: securedPlain,
 				enter:    func(_ testing.TB, cfg *zk.Config) { cfg.Auth = []zk.Auth{zk.SASLDigestAuth("bob", planted)} },
 				stranger: nobody, // another user at the same time would meet ZOOKEEPER-4839
-				mine:     ours, known: []zk.ClientInfo{{Scheme: "sasl", User: "bob"}}},
+				mine:     ours, known: []admin.ClientInfo{{Scheme: "sasl", User: "bob"}}},
 		)
 	}
 	for _, p := range []struct {
@@ -106,7 +107,7 @@ func cells() []cell {
 			plain:    func(t testing.TB) string { return p.demanding(t).URL() },
 			enter:    enter("bob", zk.SASLDigestAuth("bob", planted), zk.DigestAuth("bob", planted)),
 			stranger: enter("eve", zk.SASLDigestAuth("eve", "eve-password")),
-			mine:     ours, known: []zk.ClientInfo{{Scheme: "x509", User: "CN=bob"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "bob"}},
+			mine:     ours, known: []admin.ClientInfo{{Scheme: "x509", User: "CN=bob"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "bob"}},
 		})
 	}
 	return all

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast/zk"
+	"holdfast/zk/admin"
 )
 
 // Connections and identities.
@@ -31,9 +32,9 @@ var connectionCases = map[string]feature{
 }
 
 func isWhoItSays(x *exam) {
-	infos, err := x.c.WhoAmI(x.ctx)
+	infos, err := admin.WhoAmI(x.ctx, x.c)
 	x.must(err)
-	want := append([]zk.ClientInfo{{Scheme: "ip", User: "127.0.0.1"}}, x.known...)
+	want := append([]admin.ClientInfo{{Scheme: "ip", User: "127.0.0.1"}}, x.known...)
 	if !sameSet(infos, want) {
 		x.Errorf("who am I: %+v; want %+v", infos, want)
 	}
@@ -64,7 +65,7 @@ func nobodyElseMayTouch(x *exam) {
 	}
 	_, _, err = other.c.Children(x.ctx, n)
 	x.wants("children", err, want)
-	_, err = other.c.AllChildrenNumber(x.ctx, n)
+	_, err = admin.AllChildrenNumber(x.ctx, other.c, n)
 	x.wants("number of all children", err, want)
 	_, _, err = other.c.GetACL(x.ctx, n)
 	x.wants("get ACL", err, want)
@@ -213,7 +214,7 @@ func showsNoChroot(x *exam) {
 	for _, path := range got {
 		in.tells(tree, zk.EventNodeCreated, path)
 	}
-	if n, err := in.c.AllChildrenNumber(x.ctx, "/"); err != nil || n != 5 {
+	if n, err := admin.AllChildrenNumber(x.ctx, in.c, "/"); err != nil || n != 5 {
 		x.Errorf("%d nodes below the chroot, %v; want 5", n, err)
 	}
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"holdfast/zk"
+	"holdfast/zk/admin"
 )
 
 // Each operation loses its reply, or itself.
@@ -54,7 +55,7 @@ func losesOnTheWay(x *exam, what direction) {
 		"children": {
 			func(path string) error { _, _, err := x.c.Children(x.ctx, path); return err }, nil,
 		},
-		"who am I": {func(string) error { _, err := x.c.WhoAmI(x.ctx); return err }, nil},
+		"who am I": {func(string) error { _, err := admin.WhoAmI(x.ctx, x.c); return err }, nil},
 	} {
 		for try := 0; ; try++ {
 			node := fmt.Sprintf("/%s-%d", strings.ReplaceAll(name, " ", "-"), try)

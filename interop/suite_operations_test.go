@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/zk"
+	"holdfast/zk/admin"
 	"holdfast/zkproto"
 )
 
@@ -371,18 +372,18 @@ func countsAllBelow(x *exam) {
 		x.create(path)
 	}
 	for path, want := range map[string]int{"/": 4, "/dir": 2, "/dir-n": 0} {
-		got, err := x.c.AllChildrenNumber(x.ctx, x.at(path))
+		got, err := admin.AllChildrenNumber(x.ctx, x.c, x.at(path))
 		x.must(err)
 		if got != want {
 			x.Errorf("%d nodes below %s; want %d", got, path, want)
 		}
 	}
-	_, err := x.c.AllChildrenNumber(x.ctx, x.at("/none"))
+	_, err := admin.AllChildrenNumber(x.ctx, x.c, x.at("/none"))
 	x.wants("number of children of nothing", err, zk.ErrNoNode)
 }
 
 func readsConfiguration(x *exam) {
-	e, stat, w, err := x.c.ConfigW(x.ctx)
+	e, stat, w, err := admin.ConfigW(x.ctx, x.c)
 	x.must(err)
 	x.silent(w)
 	w.Stop()
@@ -394,14 +395,14 @@ func readsConfiguration(x *exam) {
 			x.Errorf("member %+v", m)
 		}
 	}
-	again, stat2, err := x.c.Config(x.ctx)
+	again, stat2, err := admin.Config(x.ctx, x.c)
 	x.must(err)
 	if stat2 != stat || fmt.Sprint(again) != fmt.Sprint(e) {
 		x.Errorf("without a watch: %+v; with one: %+v", again, e)
 	}
-	_, _, err = x.c.Reconfig(x.ctx, zk.Reconfiguration{Leave: []int64{2}}, zk.AnyVersion)
-	x.wants("reconfig where it is disabled", err, zk.ErrReconfigDisabled)
-	if _, _, err := x.c.Config(x.ctx); err != nil {
+	_, _, err = admin.Reconfig(x.ctx, x.c, admin.Reconfiguration{Leave: []int64{2}}, zk.AnyVersion)
+	x.wants("reconfig where it is disabled", err, admin.ErrReconfigDisabled)
+	if _, _, err := admin.Config(x.ctx, x.c); err != nil {
 		x.Errorf("afterwards: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"holdfast/interop/peers"
 	"holdfast/zk"
+	"holdfast/zk/admin"
 )
 
 // operations are the methods that Client and Session share.
@@ -30,12 +31,9 @@ type operations interface {
 	MultiRead(ctx context.Context, ops ...zk.Op) ([]zk.Result, error)
 	Pipeline(ctx context.Context, ops ...zk.Op) ([]zk.Result, error)
 	AddWatch(ctx context.Context, path string, mode zk.WatchMode) (*zk.PersistentWatch, error)
-	WhoAmI(ctx context.Context) ([]zk.ClientInfo, error)
 	Ephemerals(ctx context.Context, prefix string) ([]string, error)
-	AllChildrenNumber(ctx context.Context, path string) (int, error)
-	Config(ctx context.Context) (zk.Ensemble, zk.Stat, error)
-	ConfigW(ctx context.Context) (zk.Ensemble, zk.Stat, *zk.Watch, error)
-	Reconfig(ctx context.Context, change zk.Reconfiguration, version int64) (zk.Ensemble, zk.Stat, error)
+
+	admin.Caller
 }
 
 var (

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path"
 	"path/filepath"
 	"sync"
 	"time"
@@ -150,6 +151,8 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The server reads the rest of a refused request, so that has an end, too. The handlers set deadlines of their own.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience))
 	switch err := b.guard.Check(r); {
+	case path.Clean(r.URL.EscapedPath()) != r.URL.EscapedPath(): // the mux would redirect to the clean path, and out of that of a proxy
+		http.Error(w, "want /tf/PROJECT/WORKSPACE, with single slashes: see TF_HTTP_ADDRESS", http.StatusNotFound)
 	case err != nil:
 		http.Error(w, "the request comes from a web page", http.StatusForbidden)
 	case b.cfg.Credentials.Empty() && rebound(r):

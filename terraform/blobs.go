@@ -42,7 +42,7 @@ func (n nodeBlobs) node(ws Workspace, name string) string { return n.dir(ws) + "
 
 func (n nodeBlobs) write(ctx context.Context, ws Workspace, name string, data []byte) error {
 	dir := n.dir(ws) + "/" + name
-	if err := n.b.make(ctx, dir, nil); err != nil {
+	if err := n.b.cfg.Client.CreateAll(ctx, dir, n.b.cfg.ACL...); err != nil {
 		return err
 	}
 	for i := 0; i == 0 || len(data) > 0; i++ {

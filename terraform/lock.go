@@ -61,11 +61,11 @@ func (b *Backend) lock(ctx context.Context, ws Workspace, path string, info Lock
 		return err
 	case h != nil && h.info.ID == info.ID && b.granting(path, h):
 		return nil // the answer was lost, and the client asks again
-	case h != nil && first:
+	case h != nil && first && !h.expires():
 		return b.held(ctx, ws, h, info.ID, http.StatusLocked)
 	}
 	take := func(ctx context.Context, try bool) error { return b.take(ctx, ws, path, info, req, try) }
-	if h == nil {
+	if h == nil || h.expires() {
 		err := take(ctx, true)
 		if !errors.Is(err, holdfast.ErrLocked) {
 			return err
@@ -117,7 +117,7 @@ func (b *Backend) take(ctx context.Context, ws Workspace, path string, info Lock
 		}
 		b.mu.Unlock()
 	}()
-	release, err := b.acquire(ctx, ws, info, try)
+	release, err := b.acquire(ctx, ws, info, try, 0)
 	if err != nil {
 		return err
 	}
@@ -143,13 +143,13 @@ func (b *Backend) take(ctx context.Context, ws Workspace, path string, info Lock
 	return nil
 }
 
-// acquire acquires the lock, by a persistent node or for this session.
-func (b *Backend) acquire(ctx context.Context, ws Workspace, info LockInfo, try bool) (release func(), err error) {
+// acquire acquires the lock, by a persistent node or for this session. The persistent node expires, unless expires is 0.
+func (b *Backend) acquire(ctx context.Context, ws Workspace, info LockInfo, try bool, expires time.Duration) (release func(), err error) {
 	path := b.LockPath(ws)
 	if b.cfg.Ephemeral {
 		return b.acquireEphemeral(ctx, ws, info, try)
 	}
-	d := holdfast.NewDetached(b.cfg.Client, path, 0, info.options()...)
+	d := holdfast.NewDetached(b.cfg.Client, path, expires, info.options()...)
 	lock := d.Lock
 	if try {
 		lock = d.TryLock
@@ -167,9 +167,13 @@ func (b *Backend) acquire(ctx context.Context, ws Workspace, info LockInfo, try 
 	}, nil
 }
 
-// hold acquires the lock for this process, or fails with holdfast.ErrLocked.
+// briefly is how long a lock lasts at most that this process holds for a moment. If the process is killed in that moment,
+// nobody would unlock it.
+const briefly = 2 * patience
+
+// hold acquires the lock for this process, briefly, or fails with holdfast.ErrLocked.
 func (b *Backend) hold(ctx context.Context, ws Workspace, info LockInfo) (h *holder, release func(), err error) {
-	if release, err = b.acquire(ctx, ws, info, true); err != nil {
+	if release, err = b.acquire(ctx, ws, info, true, briefly); err != nil {
 		return nil, nil, err
 	}
 	if h, err = b.holder(ctx, ws); err == nil && (h == nil || h.info.ID != info.ID) {
@@ -207,6 +211,9 @@ type holder struct {
 	entry holdfast.Entry
 	info  LockInfo
 }
+
+// expires reports whether the lock ends by itself. It may have ended: the attempt to acquire it tells.
+func (h *holder) expires() bool { return !h.entry.Expires.IsZero() }
 
 // holder returns the holder of a lock, or nil.
 func (b *Backend) holder(ctx context.Context, ws Workspace) (*holder, error) {

@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"holdfast/terraform"
+	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
 )
@@ -87,6 +89,47 @@ func TestNobodyLocksInTheMiddleOfARequest(t *testing.T) {
 				t.Errorf("%s: LOCK in the middle is answered with %d; want 423", method, got)
 			}
 			want(t, "LOCK afterwards", b.client("run2").lock(), 200)
+		}
+	}
+}
+
+// The process is killed while a request without an ID has the lock for its moment. The lock expires, for the next run and for
+// the next request without an ID.
+func TestKilledInTheMomentOfALock(t *testing.T) {
+	for _, method := range []string{"POST", "DELETE"} {
+		for _, next := range []string{"LOCK", "POST"} {
+			var c *zk.Client
+			b := newBackend(t, func(cfg *terraform.Config) { c = cfg.Client })
+			b.client("run0").run(1)
+			var once sync.Once
+			killed := make(chan struct{})
+			b.zk.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
+				if !strings.Contains(path, "/lock/") || strings.Contains(path, "detaching-") {
+					return zktest.Pass
+				}
+				once.Do(func() {
+					go func() {
+						_ = c.Close()
+						close(killed)
+					}()
+				})
+				return zktest.DropRequest
+			})
+			b.client("").do(method, b.http.URL+"/tf/app/default", state(2, "two"))
+			<-killed
+			b.zk.Intercept(zkproto.OpMulti, nil)
+			other := newBackendOn(t, b.zk)
+			try := func() answer {
+				if next == "LOCK" {
+					return other.client("run1").lock()
+				}
+				return other.client("").do("POST", other.http.URL+"/tf/app/default", state(2, "two"))
+			}
+			if h := want(t, next+" at once", try(), 423).holder(t); h.Who != "a client without a lock" {
+				t.Errorf("%+v", h)
+			}
+			b.zk.MoveClock(2 * time.Minute)
+			want(t, next+" after "+method, try(), 200)
 		}
 	}
 }

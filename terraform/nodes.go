@@ -3,9 +3,7 @@ package terraform
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
-	"time"
 
 	"holdfast/zk"
 )
@@ -13,21 +11,13 @@ import (
 // The requests here can be executed twice, so they are sent again after a lost connection until ctx ends.
 
 func repeat(ctx context.Context, send func() error) error {
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := send()
-		if err == nil || !zk.SafeToRetry(err) && !errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, zk.ErrSessionExpired) {
-			return err
-		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-		case <-ctx.Done():
-			return err
-		}
-	}
+	return zk.RetryIf(ctx, func(err error) bool {
+		return zk.SafeToRetry(err) || errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrSessionExpired)
+	}, send)
 }
 
 // behindWrite calls read with a session whose server shows all that was written before. A server may be behind the one
-// that executed the last write. A sync is not enough at the server that leads, see [zk.Client.Sync].
+// that executed the last write. A sync is not enough at the server that leads, see [zk.Calls.Sync].
 func (b *Backend) behindWrite(ctx context.Context, path string, read func(*zk.Session) error) error {
 	return repeat(ctx, func() error {
 		session, err := b.cfg.Client.Session(ctx)
@@ -76,7 +66,7 @@ func (b *Backend) make(ctx context.Context, path string, data []byte) error {
 		case !errors.Is(err, zk.ErrNoNode):
 			return err
 		}
-		if err := b.make(ctx, path[:strings.LastIndexByte(path, '/')], nil); err != nil {
+		if err := b.cfg.Client.CreateAll(ctx, path[:strings.LastIndexByte(path, '/')], b.cfg.ACL...); err != nil {
 			return err
 		}
 	}

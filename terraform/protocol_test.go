@@ -251,3 +251,25 @@ func TestCredentials(t *testing.T) {
 		}
 	}
 }
+
+// A path that is not clean is refused. A redirect to the clean one would leave the path of a proxy, with the login of the client.
+func TestPathsThatAreNotCleanAreRefused(t *testing.T) {
+	b := newBackend(t)
+	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, path := range []string{"//tf/app/default", "/tf//app/default/lock", "/tf/app/../app/default", "/tf/app/default/"} {
+		for _, method := range []string{"GET", "POST", "LOCK", "UNLOCK", "DELETE"} {
+			r, err := http.NewRequestWithContext(t.Context(), method, b.http.URL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := c.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != http.StatusNotFound || resp.Header.Get("Location") != "" {
+				t.Errorf("%s %s: %d to %q", method, path, resp.StatusCode, resp.Header.Get("Location"))
+			}
+		}
+	}
+}

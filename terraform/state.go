@@ -101,9 +101,9 @@ func (b *Backend) writer(ctx context.Context, ws Workspace, id string) (*holder,
 		return nil, err
 	case h != nil && id == h.info.ID:
 		return h, nil
-	case h != nil && id == "":
+	case h != nil && id == "" && !h.expires():
 		return nil, b.held(ctx, ws, h, id, http.StatusLocked)
-	case h != nil:
+	case h != nil && id != "":
 		return nil, b.held(ctx, ws, h, id, http.StatusConflict)
 	case id != "":
 		return nil, &refusal{status: http.StatusConflict, text: "the lock with this ID is no longer held: somebody has unlocked it by force"}

@@ -214,7 +214,7 @@ func (b *Backend) change(ctx context.Context, ws Workspace, h *holder, clear []s
 			return err
 		}
 		if version < 0 {
-			if err := b.make(ctx, b.base(ws), nil); err != nil {
+			if err := b.cfg.Client.CreateAll(ctx, b.base(ws), b.cfg.ACL...); err != nil {
 				return err
 			}
 		}

@@ -186,6 +186,12 @@ func userOf(r *http.Request) Person {
 	return v.Person
 }
 
+// loggedOut reports whether the login of a request that has come through protect has ended since.
+func loggedOut(r *http.Request) bool {
+	v, ok := r.Context().Value(personKey{}).(visit)
+	return !ok || v.login.ctx.Err() != nil
+}
+
 // mayAct reports whether the user may break, revoke and end.
 func (p Person) mayAct() bool { return p.Role == Operator }
 

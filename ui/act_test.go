@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -482,3 +483,47 @@ func TestMarkupIsText(t *testing.T) {
 		}
 	}
 }
+
+// A user is removed while the form of an action is on its way. Nothing is done.
+func TestUserIsRemovedDuringTheForm(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []string{"break", "revoke", "end"} {
+		s := newStage(t, AccessConfig{Users: users(t)})
+		cookie := cookieOf(t, s.logIn("ann", "correct horse"))
+		h := s.hold(t, "/locks/db", "ada")
+		form := lockForm("/locks/db", h, "stuck")
+		if verb == "end" {
+			w := send(s, "GET", fmt.Sprintf("/act/end?session=0x%x", uint64(h.SessionID())), nil, cookie)
+			field := regexp.MustCompile(`name="seen" value="([^"]*)"`).FindStringSubmatch(w.Body.String())
+			if field == nil {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+			form = url.Values{"session": {fmt.Sprintf("0x%x", uint64(h.SessionID()))}, "seen": {field[1]}, "reason": {"gone"}}
+		}
+		_, vic, _ := strings.Cut(testUsers(), "\n")
+		now, err := ParseUsers(vic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		removed := readerFunc(func([]byte) (int, error) {
+			if err := s.SetUsers(now); err != nil {
+				t.Error(err)
+			}
+			return 0, io.EOF
+		})
+		r := httptest.NewRequest("POST", "http://127.0.0.1:7480/act/"+verb, io.MultiReader(removed, strings.NewReader(form.Encode())))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", "http://127.0.0.1:7480")
+		k, v, _ := strings.Cut(cookie, ": ")
+		r.Header.Set(k, v)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != http.StatusForbidden || h.Err() != nil || len(s.queue(t, "/locks/db")) != 1 || len(s.audit(t)) > 0 {
+			t.Errorf("%s: %d, %v, audit %v", verb, w.Code, h.Err(), s.audit(t))
+		}
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

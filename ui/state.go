@@ -228,7 +228,7 @@ func (s *state) reset(polls bool) {
 			s.compute(path, time.Time{})
 		}
 	}
-	if !first && !polls {
+	if !first && !polls && !s.contact.Stale.IsZero() { // else nothing was lost: the mirror has looked again
 		s.past.gap(s.contact.Stale, now, s.contact.Why)
 	}
 	if s.contact.Loaded, s.contact.Polls, s.contact.Denied = true, polls, denied; first {

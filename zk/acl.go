@@ -18,7 +18,7 @@ func DigestACL(perms int32, user, password string) ACL {
 
 // GetACL reads a node's ACL. To clients without permission to change it, servers show the
 // hashes of digest entries as "x". Errors: ErrNoNode, ErrNoAuth.
-func (c calls) GetACL(ctx context.Context, path string) ([]ACL, Stat, error) {
+func (c *Calls) GetACL(ctx context.Context, path string) ([]ACL, Stat, error) {
 	var reply zkproto.GetACLResponse
 	m := &zkproto.GetACLRequest{Path: c.node(path)}
 	if err := c.do(ctx, zkproto.OpGetACL, path, m, &reply, nil); err != nil {
@@ -30,7 +30,7 @@ func (c calls) GetACL(ctx context.Context, path string) ([]ACL, Stat, error) {
 // SetACL replaces a node's ACL if the ACL's version is the given one (Stat.Aversion;
 // AnyVersion: any). The ACL applies to this node only, not to those below, and no watch fires.
 // Errors: ErrNoNode, ErrBadVersion, ErrNoAuth, ErrInvalidACL (also for an empty one).
-func (c calls) SetACL(ctx context.Context, path string, acl []ACL, version int32) (Stat, error) {
+func (c *Calls) SetACL(ctx context.Context, path string, acl []ACL, version int32) (Stat, error) {
 	var reply zkproto.StatResponse
 	m := &zkproto.SetACLRequest{Path: c.node(path), ACL: acl, Version: version}
 	if err := c.do(ctx, zkproto.OpSetACL, path, m, &reply, nil); err != nil {

@@ -87,7 +87,7 @@ func (o Op) fail(err error) error {
 // that of the failed operation, and every Result has its own outcome (ErrNotTried for the
 // operations after the failed one). An invalid operation is refused before anything is sent. In
 // that case, and if no answer came, there are no results.
-func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
+func (c *Calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 	r, err := c.transaction(ops)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 }
 
 // transaction returns the request for Multi.
-func (c calls) transaction(ops []Op) (*request, error) {
+func (c *Calls) transaction(ops []Op) (*request, error) {
 	m := &zkproto.MultiRequest{Ops: make([]zkproto.MultiOp, len(ops))}
 	for i, o := range ops {
 		if err := o.check(); err != nil {
@@ -123,7 +123,7 @@ func (c calls) transaction(ops []Op) (*request, error) {
 }
 
 // outcome returns the results of Multi from the answered request r, which err has ended.
-func (c calls) outcome(ops []Op, r *request, err error) ([]Result, error) {
+func (c *Calls) outcome(ops []Op, r *request, err error) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func wantResults(r *zkproto.Reader, got, want int) {
 // in order, each for itself. Each operation has its own Result; the error is the first one in
 // the Results. If the connection is lost in the middle, the rest may be executed on the next one. It is ErrTooLarge if long answers of this client that have not been taken yet exceed 128 MiB
 // together.
-func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
+func (c *Calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 	reqs := make([]*request, len(ops))
 	for i, o := range ops {
 		var err error
@@ -224,7 +224,7 @@ func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 }
 
 // pipelined returns the request for o.
-func (c calls) pipelined(o Op) (*request, error) {
+func (c *Calls) pipelined(o Op) (*request, error) {
 	if err := o.check(); err != nil {
 		return nil, o.fail(err)
 	}
@@ -274,7 +274,7 @@ func (c calls) pipelined(o Op) (*request, error) {
 }
 
 // take returns the answer to a pipelined request that has succeeded.
-func (c calls) take(r *request) Result {
+func (c *Calls) take(r *request) Result {
 	switch reply := r.reply.(type) {
 	case *zkproto.Create2Response:
 		return Result{Path: strings.TrimPrefix(reply.Path, c.chroot), Stat: reply.Stat}

@@ -2,15 +2,18 @@ package zk_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"holdfast/zk"
+	"holdfast/zk/admin"
 	"holdfast/zkproto"
 	"holdfast/zktest"
 )
@@ -22,6 +25,9 @@ var everyOperation = map[string]func(ctx context.Context, s *zk.Session) string{
 		a, _, err := s.Create(ctx, "/n/seq-", []byte("x"), zk.EphemeralSequential)
 		b, _, err2 := s.Create(ctx, "/none/x", nil, zk.Persistent)
 		return fmt.Sprint(a, err, b, err2)
+	},
+	"CreateAll": func(ctx context.Context, s *zk.Session) string {
+		return fmt.Sprint(s.CreateAll(ctx, "/all/of/it"), s.CreateAll(ctx, "/all"), s.CreateAll(ctx, "/"), s.CreateAll(ctx, "/n/all/"))
 	},
 	"CreateTTL": func(ctx context.Context, s *zk.Session) string {
 		a, _, err := s.CreateTTL(ctx, "/n/ttl-", nil, zk.PersistentSequential, time.Hour)
@@ -114,30 +120,21 @@ var everyOperation = map[string]func(ctx context.Context, s *zk.Session) string{
 		s.Create(ctx, "/top", nil, zk.Persistent)
 		return fmt.Sprint(<-tree.C, <-tree.C, <-node.C)
 	},
-	"WhoAmI": func(ctx context.Context, s *zk.Session) string { return fmt.Sprint(s.WhoAmI(ctx)) },
 	"Ephemerals": func(ctx context.Context, s *zk.Session) string {
 		all, err := s.Ephemerals(ctx, "/")
 		some, err2 := s.Ephemerals(ctx, "/n/s")
 		slices.Sort(all)
 		return fmt.Sprint(all, err, some, err2)
 	},
-	"AllChildrenNumber": func(ctx context.Context, s *zk.Session) string {
-		n, err := s.AllChildrenNumber(ctx, "/n")
-		_, err2 := s.AllChildrenNumber(ctx, "/none")
-		return fmt.Sprint(n, err, err2)
-	},
-	"Config": func(ctx context.Context, s *zk.Session) string {
-		e, _, err := s.Config(ctx)
-		return fmt.Sprint(e, err)
-	},
-	"ConfigW": func(ctx context.Context, s *zk.Session) string {
-		e, _, w, err := s.ConfigW(ctx)
+	"Raw": func(ctx context.Context, s *zk.Session) string {
+		n, err := admin.AllChildrenNumber(ctx, s, "/n")
+		_, err2 := admin.AllChildrenNumber(ctx, s, "/none")
+		e, _, w, err3 := admin.ConfigW(ctx, s)
 		w.Stop()
-		return fmt.Sprint(e, err)
-	},
-	"Reconfig": func(ctx context.Context, s *zk.Session) string {
-		_, _, err := s.Reconfig(ctx, zk.Reconfiguration{Leave: []int64{9}}, zk.AnyVersion)
-		return fmt.Sprint(err)
+		again, _, err4 := admin.Config(ctx, s)
+		_, _, err5 := admin.Reconfig(ctx, s, admin.Reconfiguration{Leave: []int64{9}}, zk.AnyVersion)
+		who, err6 := admin.WhoAmI(ctx, s)
+		return fmt.Sprint(n, err, err2, e, err3, again, err4, err5, who, err6)
 	},
 	"Lease": func(ctx context.Context, s *zk.Session) string {
 		l, err := s.Lease(ctx, "/n")
@@ -145,7 +142,7 @@ var everyOperation = map[string]func(ctx context.Context, s *zk.Session) string{
 		return fmt.Sprint(err)
 	},
 	// These take no path.
-	"ID": nil, "Timeout": nil, "Context": nil, "Deadline": nil,
+	"Chroot": nil, "ID": nil, "Timeout": nil, "Context": nil, "Deadline": nil,
 }
 
 // kazoo #53, scion #62, zk-ruby #5 and #7: under a chroot, some operation used or showed the path
@@ -349,4 +346,122 @@ func TestMissingChrootIsNoNode(t *testing.T) {
 			t.Errorf("/app exists: %v, %v", ok, err)
 		}
 	})
+}
+
+// What CreateAll makes, and what it says where it cannot.
+func TestCreateAll(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		cfg := srv.Config()
+		cfg.Auth = []zk.Auth{zk.DigestAuth("bob", "secret")}
+		ctx, c := t.Context(), dial(t, cfg)
+		mine := zk.DigestACL(zk.PermAll, "bob", "secret")
+		create(t, c, "/has")
+		if _, _, err := c.Create(ctx, "/ephemeral", nil, zk.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Set(ctx, "/has", []byte("data"), 0); err != nil {
+			t.Fatal(err)
+		}
+		s := currentSession(t, c)
+		for _, tt := range []struct {
+			path string
+			acl  []zk.ACL
+			want error
+			made []string
+		}{
+			{"/", nil, nil, nil},
+			{"/has", nil, nil, nil},
+			{"/has/a/b", nil, nil, []string{"/has/a", "/has/a/b"}},
+			{"/x/y/z", []zk.ACL{mine}, nil, []string{"/x", "/x/y", "/x/y/z"}},
+			{"/ephemeral/a", nil, zk.ErrNoChildrenForEphemerals, nil},
+			{"relative", nil, zk.ErrInvalidPath, nil},
+			{"/bad/acl", []zk.ACL{{Perms: 1, Scheme: "nonsense"}}, zk.ErrInvalidACL, nil},
+		} {
+			for range 2 { // the second time, everything is there
+				if err := s.CreateAll(ctx, tt.path, tt.acl...); !errors.Is(err, tt.want) {
+					t.Errorf("%s: %v; want %v", tt.path, err, tt.want)
+				}
+			}
+			for _, path := range tt.made {
+				data, stat, err := c.Get(ctx, path)
+				acl, _, aclErr := c.GetACL(ctx, path)
+				want := zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}
+				if tt.acl != nil {
+					want = tt.acl[0]
+				}
+				if err != nil || aclErr != nil || data != nil || stat.EphemeralOwner != 0 || len(acl) != 1 || acl[0] != want {
+					t.Errorf("%s: %q, %+v, %v, %v, %v", path, data, stat, acl, err, aclErr)
+				}
+			}
+		}
+		if data, _, err := c.Get(ctx, "/has"); string(data) != "data" || err != nil {
+			t.Errorf("the node that was there: %q, %v", data, err)
+		}
+		if names, _, err := c.Children(ctx, "/"); err != nil || slices.Contains(names, "bad") {
+			t.Errorf("%q, %v", names, err)
+		}
+
+		cfg.Chroot = "/has/none" // its parent exists
+		below := dial(t, cfg)
+		err := below.CreateAll(ctx, "/a/b")
+		if !errors.Is(err, zk.ErrNoNode) || !strings.Contains(err.Error(), "create the chroot") {
+			t.Errorf("without the chroot: %v", err)
+		}
+		if _, ok, err := c.Exists(ctx, "/has/none"); ok || err != nil {
+			t.Errorf("the chroot was made, or not: %v, %v", ok, err)
+		}
+	})
+}
+
+// Every answer can be lost, a server can throttle, and a session can end: a Client's CreateAll goes on, and that of a
+// Session ends with the session.
+func TestCreateAllOutlastsLosses(t *testing.T) {
+	for _, op := range []zkproto.Op{zkproto.OpGetData, zkproto.OpCreate2} {
+		for _, action := range []zktest.Action{zktest.DropReply, zktest.DropRequest, zktest.Throttle} {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := dial(t, srv.Config())
+				var n atomic.Int64
+				srv.Intercept(op, func(path string) zktest.Action {
+					if strings.HasPrefix(path, "/a") && n.Add(1)%2 == 1 {
+						return action
+					}
+					return zktest.Pass
+				})
+				if err := c.CreateAll(t.Context(), "/a/b/c"); err != nil {
+					t.Errorf("%v, %v: %v", op, action, err)
+				}
+				srv.Intercept(op, nil)
+				if _, ok, err := c.Exists(t.Context(), "/a/b/c"); !ok || err != nil {
+					t.Errorf("%v, %v: %v, %v", op, action, ok, err)
+				}
+			})
+		}
+	}
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := dial(t, srv.Config())
+		s := currentSession(t, c)
+		var n atomic.Int64
+		srv.Intercept(zkproto.OpCreate2, func(string) zktest.Action {
+			if n.Add(1) == 1 {
+				go srv.Expire(s.ID())
+				return zktest.DropRequest
+			}
+			return zktest.Pass
+		})
+		if err := c.CreateAll(t.Context(), "/a/b"); err != nil {
+			t.Error(err)
+		}
+		if err := s.CreateAll(t.Context(), "/x/y"); !errors.Is(err, zk.ErrSessionExpired) {
+			t.Errorf("in a session that is over: %v", err)
+		}
+	})
+}
+
+func currentSession(t *testing.T, c *zk.Client) *zk.Session {
+	t.Helper()
+	s, err := c.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +19,7 @@ import (
 // A Client keeps a session at the ensemble, and creates a new one when that is over. Use Dial
 // to make one. It is safe for concurrent use.
 type Client struct {
-	calls
+	Calls
 	cfg    Config
 	log    *slog.Logger
 	ctx    context.Context // ends with Close
@@ -71,7 +70,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	c.calls = calls{chroot: cfg.Chroot, pool: new(sync.Pool), trace: cfg.Trace, send: c.send}
+	c.Calls = Calls{chroot: cfg.Chroot, pool: new(sync.Pool), trace: cfg.Trace, send: c.send}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	go c.run()
 	_, err := c.Session(ctx)
@@ -85,52 +84,12 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Chroot returns the prefix of every path that is sent to the server, "" if there is none. Two
-// clients of one ensemble mean the same node if chroot and path together are the same.
-func (c *Client) Chroot() string { return c.cfg.Chroot }
-
 func (c *Client) createChroot(ctx context.Context) error {
-	bare := calls{pool: c.pool, send: c.send}
-	return bare.ensure(ctx, c.cfg.Chroot)
-}
-
-// ensure creates node and its missing ancestors. It begins at the node itself, because that may
-// be the only node that the client has access to. The client may be allowed neither to create
-// its ancestors nor, since 3.8.4, to ask whether they exist (ZOOKEEPER-2590). If a server
-// refuses to let the client read the node, the node exists. While a server throttles, ensure backs
-// off and tries again.
-func (c calls) ensure(ctx context.Context, node string) error {
-	for pause := 20 * time.Millisecond; node != ""; {
-		_, _, err := c.Get(ctx, node)
-		switch {
-		case err == nil, errors.Is(err, ErrNoAuth):
-			return nil
-		case errors.Is(err, ErrThrottled):
-			sleep(ctx, pause)
-			pause = min(2*pause, time.Second)
-			continue
-		case errors.Is(err, ErrConnectionLoss) && SafeToRetry(err):
-			continue
-		case !errors.Is(err, ErrNoNode):
-			return err
-		}
-		_, _, err = c.Create(ctx, node, nil, Persistent)
-		switch {
-		case err == nil, errors.Is(err, ErrNodeExists):
-			return nil
-		case errors.Is(err, ErrConnectionLoss): // created or not: read again
-		case errors.Is(err, ErrThrottled): // not created
-			sleep(ctx, pause)
-			pause = min(2*pause, time.Second)
-		case errors.Is(err, ErrNoNode):
-			if err := c.ensure(ctx, node[:strings.LastIndexByte(node, '/')]); err != nil {
-				return err
-			}
-		default:
-			return err
-		}
+	if c.cfg.Chroot == "" {
+		return nil
 	}
-	return nil
+	bare := &Calls{pool: c.pool, send: c.send}
+	return bare.CreateAll(ctx, c.cfg.Chroot)
 }
 
 // Close ends the session, here first and then at the server, and waits for all goroutines of

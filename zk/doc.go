@@ -12,11 +12,11 @@
 // # Client and Session
 //
 // A [Client] lives as long as the program wants it to. A [Session] is one life of the client at
-// the ensemble, from its creation to its expiry. Both have the same operations. An operation of
-// the Client uses the current session, and waits for one if there is none. An operation of a
-// Session fails with [ErrSessionExpired] once the session is over. Code that depends on
-// ephemeral nodes, such as a lock, belongs on a Session: there it cannot silently go on in
-// another session.
+// the ensemble, from its creation to its expiry. Both have the same operations: those of [Calls].
+// An operation of the Client uses the current session, and waits for one if there is none. An
+// operation of a Session fails with [ErrSessionExpired] once the session is over. Code that
+// depends on ephemeral nodes, such as a lock, belongs on a Session: there it cannot silently go on
+// in another session. Package holdfast/zk/admin has the operations that only operators use.
 //
 // # Calls
 //
@@ -55,7 +55,7 @@
 // read sent later. Watches survive a reconnect of the session. When the session ends, each gets
 // an event that carries the error.
 //
-// [Client.AddWatch] makes a [PersistentWatch], which reports every change of a node or of a
+// [Calls.AddWatch] makes a [PersistentWatch], which reports every change of a node or of a
 // tree until it is stopped. If it cannot deliver events, because its reader is too slow or
 // there is no connection, it reports the gap: see [ErrEventsMissed].
 //

@@ -30,11 +30,7 @@ const (
 	ErrThrottled = zkproto.CodeThrottled
 	// ErrQuotaExceeded: a quota on the node or above it, or the server's limit per client, is
 	// exceeded.
-	ErrQuotaExceeded      = zkproto.CodeQuotaExceeded
-	ErrReconfigDisabled   = zkproto.CodeReconfigDisabled
-	ErrReconfigInProgress = zkproto.CodeReconfigInProgress
-	// ErrNewConfigNoQuorum: too few of the new members are connected to the leader.
-	ErrNewConfigNoQuorum = zkproto.CodeNewConfigNoQuorum
+	ErrQuotaExceeded = zkproto.CodeQuotaExceeded
 	// ErrAuthFailed: every server refuses the client's Auth, or requires an identity that the
 	// client does not have. The client creates no further session.
 	ErrAuthFailed = zkproto.CodeAuthFailed

@@ -48,7 +48,19 @@ func ExampleResult() {
 	// "" 2 <nil>
 }
 
-func ExampleClient_MultiRead() {
+// A node and the missing nodes above it.
+func ExampleCalls_CreateAll() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx, c := context.Background(), srv.Client()
+	fmt.Println(c.CreateAll(ctx, "/app/prod/config"))
+	fmt.Println(c.CreateAll(ctx, "/app/prod")) // it exists
+	// Output:
+	// <nil>
+	// <nil>
+}
+
+func ExampleCalls_MultiRead() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	ctx := context.Background()
@@ -77,7 +89,7 @@ func ExampleMode() {
 }
 
 // A node that the server removes when it has not been written to for a day.
-func ExampleClient_CreateTTL() {
+func ExampleCalls_CreateTTL() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	path, _, err := srv.Client().CreateTTL(context.Background(), "/cache", []byte("x"), zk.Persistent, 24*time.Hour)
@@ -105,56 +117,6 @@ func ExampleStat() {
 	// Output:
 	// 1 <nil>
 	// true
-}
-
-// Which identities does the server know us by?
-func ExampleClientInfo() {
-	srv := zktest.NewServer()
-	defer srv.Close()
-	ctx := context.Background()
-	cfg := srv.Config()
-	cfg.Auth = []zk.Auth{zk.DigestAuth("app", "secret")}
-	c, err := zk.Dial(ctx, cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-	infos, err := c.WhoAmI(ctx)
-	fmt.Println(infos, err)
-	// Output: [{digest app}] <nil>
-}
-
-func ExampleEnsemble() {
-	srv := zktest.NewServer()
-	defer srv.Close()
-	e, _, err := srv.Client().Config(context.Background())
-	fmt.Println(len(e.Members), err) // a single server has no members
-	// Output: 0 <nil>
-}
-
-// Where clients reach the members of an ensemble.
-func ExampleMember() {
-	members := []zk.Member{{ID: 1, Peers: "zk1:2888:3888", Client: "zk1:2181"}, {ID: 2, Peers: "zk2:2888:3888", Observer: true, Client: "zk2:2181"}}
-	var cfg zk.Config
-	for _, m := range members { // use the members of an Ensemble here
-		if m.Client != "" {
-			cfg.Servers = append(cfg.Servers, m.Client)
-		}
-	}
-	fmt.Println(cfg.Servers)
-	// Output: [zk1:2181 zk2:2181]
-}
-
-// Ensembles allow reconfiguration only if configured to; a test server never does.
-func ExampleReconfiguration() {
-	srv := zktest.NewServer()
-	defer srv.Close()
-	_, _, err := srv.Client().Reconfig(context.Background(), zk.Reconfiguration{
-		Join:  []string{"server.4=zk4:2888:3888;2181"},
-		Leave: []int64{1},
-	}, zk.AnyVersion)
-	fmt.Println(err, errors.Is(err, zk.ErrReconfigDisabled))
-	// Output: zk: reconfig: reconfiguration is disabled true
 }
 
 func ExampleError() {

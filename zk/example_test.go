@@ -30,7 +30,7 @@ func ExampleDial() {
 	// Output: /job-0000000000 resize 0 <nil>
 }
 
-func ExampleClient_GetW() {
+func ExampleCalls_GetW() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	ctx := context.Background()
@@ -55,7 +55,7 @@ func ExampleClient_GetW() {
 }
 
 // Either all of a transaction happens, or nothing.
-func ExampleClient_Multi() {
+func ExampleCalls_Multi() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	ctx := context.Background()
@@ -73,7 +73,7 @@ func ExampleClient_Multi() {
 }
 
 // Operations in one flush: one round trip for all of them.
-func ExampleClient_Pipeline() {
+func ExampleCalls_Pipeline() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	ctx := context.Background()

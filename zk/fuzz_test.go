@@ -3,7 +3,6 @@ package zk
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"reflect"
 	"strings"
@@ -58,35 +57,6 @@ func FuzzParseURL(f *testing.F) {
 		made := scheme + "://" + strings.Join(cfg.Servers, ",") + cfg.Chroot + "?" + q.Encode()
 		if again, err := ParseURL(made); err != nil || !reflect.DeepEqual(again, cfg) {
 			t.Errorf("%q is %+v; written as %q it is %+v, %v", s, cfg, made, again, err)
-		}
-	})
-}
-
-// FuzzParseEnsemble: a parsed ensemble that is written and parsed again is the same.
-func FuzzParseEnsemble(f *testing.F) {
-	f.Add("server.1=a:2888:3888:participant;0.0.0.0:2181\nversion=1")
-	f.Add("server.1=[::1]:1:2|b:1:2;2181")
-	f.Add("server.0=0]0::;0")
-	f.Add("server.1=a:1:2:observer;[::]:2181\r\nserver.-2=;:1\nweight.1=1\nversion=ffffffffffffffff")
-	f.Fuzz(func(t *testing.T, text string) {
-		e, err := parseEnsemble(text)
-		if err != nil {
-			if len(e.Members) != 0 {
-				t.Errorf("%q: both members and an error: %+v, %v", text, e, err)
-			}
-			return
-		}
-		var b strings.Builder
-		for _, m := range e.Members {
-			role := "participant"
-			if m.Observer {
-				role = "observer"
-			}
-			fmt.Fprintf(&b, "server.%d=%s:%s;%s\n", m.ID, m.Peers, role, m.Client)
-		}
-		fmt.Fprintf(&b, "version=%x", uint64(e.Version))
-		if again, err := parseEnsemble(b.String()); err != nil || !reflect.DeepEqual(again, e) {
-			t.Errorf("%q is %+v; written as %q it is %+v, %v", text, e, b.String(), again, err)
 		}
 	})
 }

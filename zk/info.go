@@ -7,25 +7,12 @@ import (
 	"holdfast/zkproto"
 )
 
-// WhoAmI returns the identities that the server knows this client by, in no order: its address,
-// scheme "ip", and its authenticated identities. Of digest identities the server returns the
-// user's name only.
-//
-// Needs ZooKeeper 3.7. Older servers answer ErrUnimplemented and close the connection.
-func (c calls) WhoAmI(ctx context.Context) ([]ClientInfo, error) {
-	var reply zkproto.WhoAmIResponse
-	if err := c.roundTrip(ctx, zkproto.OpWhoAmI, "", nil, &reply, nil); err != nil {
-		return nil, err
-	}
-	return reply.Infos, nil
-}
-
 // Ephemerals lists the ephemeral nodes of the session whose paths start with prefix, in no
 // order. The prefix starts with a slash and is compared byte by byte: "/a" also finds "/ab".
 // "/" finds all ephemeral nodes under the chroot.
 //
 // Needs ZooKeeper 3.6. Older servers answer ErrUnimplemented and close the connection.
-func (c calls) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
+func (c *Calls) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
 	op := zkproto.OpGetEphemerals
 	if err := zkproto.ValidatePath(prefix + "0"); err != nil {
 		return nil, &Error{Op: op.String(), Path: prefix, Err: err}
@@ -40,17 +27,4 @@ func (c calls) Ephemerals(ctx context.Context, prefix string) ([]string, error) 
 		reply.Paths[i] = strings.TrimPrefix(reply.Paths[i], c.chroot)
 	}
 	return reply.Paths, nil
-}
-
-// AllChildrenNumber counts the nodes below a node, at any depth. Errors: ErrNoNode,
-// ErrNoAuth.
-//
-// Needs ZooKeeper 3.6. Older servers answer ErrUnimplemented and close the connection.
-func (c calls) AllChildrenNumber(ctx context.Context, path string) (int, error) {
-	var reply zkproto.GetAllChildrenNumberResponse
-	m := &zkproto.GetAllChildrenNumberRequest{Path: c.node(path)}
-	if err := c.do(ctx, zkproto.OpGetAllChildrenNumber, path, m, &reply, nil); err != nil {
-		return 0, err
-	}
-	return int(reply.Total), nil
 }

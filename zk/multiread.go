@@ -14,7 +14,7 @@ import (
 // there are no results. Pipeline does the same on any server, with a few more bytes.
 //
 // Needs ZooKeeper 3.6. Older servers answer ErrUnimplemented and close the connection.
-func (c calls) MultiRead(ctx context.Context, ops ...Op) ([]Result, error) {
+func (c *Calls) MultiRead(ctx context.Context, ops ...Op) ([]Result, error) {
 	m := &zkproto.MultiReadRequest{Ops: make([]zkproto.MultiReadOp, len(ops))}
 	for i, o := range ops {
 		if err := o.check(); err != nil {

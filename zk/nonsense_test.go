@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	hook "holdfast/zk/internal/raw"
 	"holdfast/zkproto"
 )
 
@@ -49,7 +50,10 @@ func TestNonsenseFromTheServerBreaksTheConnectionOnly(t *testing.T) {
 	}
 	children := func(ctx context.Context, c *Client) error { _, _, err := c.Children(ctx, "/a"); return err }
 	getACL := func(ctx context.Context, c *Client) error { _, _, err := c.GetACL(ctx, "/a"); return err }
-	whoAmI := func(ctx context.Context, c *Client) error { _, err := c.WhoAmI(ctx); return err }
+	whoAmI := func(ctx context.Context, c *Client) error {
+		_, err := c.Raw(ctx, hook.Request{Op: zkproto.OpWhoAmI, Reply: new(zkproto.WhoAmIResponse)})
+		return err
+	}
 	addWatch := func(ctx context.Context, c *Client) error {
 		_, err := c.AddWatch(ctx, "/a", WatchPersistent)
 		return err

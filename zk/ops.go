@@ -7,13 +7,15 @@ import (
 	"strings"
 	"sync"
 
+	"holdfast/zk/internal/raw"
 	"holdfast/zkproto"
 )
 
-// calls are the operations that a Client and a Session share. Each waits for a connection if
-// there is none, and then for the answer, until ctx ends. MayHaveHappened reports whether the
-// request of a failed call may have been executed.
-type calls struct {
+// Calls are the operations of a [Client], which makes them in its current session, and of a
+// [Session]. Each waits for a connection if there is none, and then for the answer, until ctx
+// ends. [MayHaveHappened] reports whether the request of a failed call may have been executed.
+// Calls are part of a Client or a Session, and of no use alone.
+type Calls struct {
 	chroot string
 	pool   *sync.Pool // of requests
 	trace  *Trace
@@ -22,8 +24,12 @@ type calls struct {
 	send func(ctx context.Context, reqs []*request)
 }
 
+// Chroot returns the prefix of every path that is sent to the server, "" if there is none. Two
+// clients of one ensemble mean the same node if chroot and path together are the same.
+func (c *Calls) Chroot() string { return c.chroot }
+
 // node returns the path as the server knows it.
-func (c calls) node(path string) string {
+func (c *Calls) node(path string) string {
 	switch {
 	case c.chroot == "":
 		return path
@@ -34,21 +40,21 @@ func (c calls) node(path string) string {
 }
 
 // do checks path, sends one request and waits for its answer.
-func (c calls) do(ctx context.Context, op zkproto.Op, path string, body encoder, reply decoder, watch *Watch) error {
+func (c *Calls) do(ctx context.Context, op zkproto.Op, path string, body encoder, reply decoder, watch *Watch) error {
 	if err := zkproto.ValidatePath(path); err != nil {
 		return &Error{Op: op.String(), Path: path, Err: err}
 	}
 	return c.roundTrip(ctx, op, path, body, reply, watch)
 }
 
-func (c calls) roundTrip(ctx context.Context, op zkproto.Op, path string, body encoder, reply decoder, watch *Watch) error {
+func (c *Calls) roundTrip(ctx context.Context, op zkproto.Op, path string, body encoder, reply decoder, watch *Watch) error {
 	r := newRequest(op, path, body, reply)
 	r.watch = watch
 	return c.exchange(ctx, r)
 }
 
 // exchange sends r and waits for its answer.
-func (c calls) exchange(ctx context.Context, r *request) error {
+func (c *Calls) exchange(ctx context.Context, r *request) error {
 	if err := r.check(); err != nil {
 		return r.fail(err, false)
 	}
@@ -64,7 +70,7 @@ func (c calls) exchange(ctx context.Context, r *request) error {
 
 // read sends a read from the pool. The reply is inside the returned request, which is nil if
 // the path is invalid.
-func (c calls) read(ctx context.Context, op zkproto.Op, path string, watch *Watch) (*request, error) {
+func (c *Calls) read(ctx context.Context, op zkproto.Op, path string, watch *Watch) (*request, error) {
 	if err := zkproto.ValidatePath(path); err != nil {
 		return nil, &Error{Op: op.String(), Path: path, Err: err}
 	}
@@ -80,7 +86,7 @@ func (c calls) read(ctx context.Context, op zkproto.Op, path string, watch *Watc
 	return r, c.exchange(ctx, r)
 }
 
-func (c calls) newWatch(path string, kind watchKind) *Watch {
+func (c *Calls) newWatch(path string, kind watchKind) *Watch {
 	ch := make(chan Event, 1)
 	return &Watch{C: ch, c: ch, node: c.node(path), chroot: uint32(len(c.chroot)), kind: kind}
 }
@@ -89,7 +95,7 @@ func (c calls) newWatch(path string, kind watchKind) *Watch {
 // path. Nil data is stored as ZooKeeper's null. Without acl, everyone has all permissions.
 // Errors: ErrNodeExists, ErrNoNode (of the parent), ErrNoChildrenForEphemerals, ErrNoAuth,
 // ErrInvalidACL, ErrTooLarge (data above 1 MiB), ErrQuotaExceeded.
-func (c calls) Create(ctx context.Context, path string, data []byte, mode Mode, acl ...ACL) (string, Stat, error) {
+func (c *Calls) Create(ctx context.Context, path string, data []byte, mode Mode, acl ...ACL) (string, Stat, error) {
 	if err := validateNew(path, mode); err != nil {
 		return "", Stat{}, &Error{Op: zkproto.OpCreate.String(), Path: path, Err: err}
 	}
@@ -105,7 +111,7 @@ func (c calls) Create(ctx context.Context, path string, data []byte, mode Mode, 
 	return strings.TrimPrefix(r.created.Path, c.chroot), r.created.Stat, nil
 }
 
-func (c calls) create(path string, data []byte, mode Mode, acl []ACL) (zkproto.Op, zkproto.CreateRequest) {
+func (c *Calls) create(path string, data []byte, mode Mode, acl []ACL) (zkproto.Op, zkproto.CreateRequest) {
 	if len(acl) == 0 {
 		acl = openACL
 	}
@@ -130,14 +136,14 @@ func validateNew(path string, mode Mode) error {
 
 // Get reads a node's data. The caller owns it and may change it. Null data is nil, empty data
 // is not. Errors: ErrNoNode, ErrNoAuth.
-func (c calls) Get(ctx context.Context, path string) ([]byte, Stat, error) {
+func (c *Calls) Get(ctx context.Context, path string) ([]byte, Stat, error) {
 	r, err := c.read(ctx, zkproto.OpGetData, path, nil)
 	return r.takeData(err)
 }
 
 // GetW is Get with a watch for the next change or the deletion of the node. If the node does
 // not exist, there is no watch.
-func (c calls) GetW(ctx context.Context, path string) ([]byte, Stat, *Watch, error) {
+func (c *Calls) GetW(ctx context.Context, path string) ([]byte, Stat, *Watch, error) {
 	w := c.newWatch(path, watchData)
 	r, err := c.read(ctx, zkproto.OpGetData, path, w)
 	data, stat, err := r.takeData(err)
@@ -168,14 +174,14 @@ func (d *dataReply) Decode(r *zkproto.Reader) {
 
 // Exists reports whether a node exists, and its Stat if it does. A missing node is no error.
 // Errors: ErrNoAuth, from servers since 3.8.4 and 3.9.2.
-func (c calls) Exists(ctx context.Context, path string) (Stat, bool, error) {
+func (c *Calls) Exists(ctx context.Context, path string) (Stat, bool, error) {
 	r, err := c.read(ctx, zkproto.OpExists, path, nil)
 	return r.takeExists(err)
 }
 
 // ExistsW is Exists with a watch for the node's creation, next change or deletion. Servers
 // since 3.8.4 and 3.9.2 send no event for a node that the client may not read.
-func (c calls) ExistsW(ctx context.Context, path string) (Stat, bool, *Watch, error) {
+func (c *Calls) ExistsW(ctx context.Context, path string) (Stat, bool, *Watch, error) {
 	w := c.newWatch(path, watchData)
 	r, err := c.read(ctx, zkproto.OpExists, path, w)
 	stat, ok, err := r.takeExists(err)
@@ -201,7 +207,7 @@ func (r *request) takeExists(err error) (Stat, bool, error) {
 
 // Children lists the names of a node's children, in no order, and the node's Stat.
 // Errors: ErrNoNode, ErrNoAuth, ErrTooLarge if the answer is longer than 33 MiB.
-func (c calls) Children(ctx context.Context, path string) ([]string, Stat, error) {
+func (c *Calls) Children(ctx context.Context, path string) ([]string, Stat, error) {
 	var reply zkproto.Children2Response
 	err := c.do(ctx, zkproto.OpGetChildren2, path, &zkproto.ReadRequest{Path: c.node(path)}, &reply, nil)
 	if err != nil {
@@ -212,7 +218,7 @@ func (c calls) Children(ctx context.Context, path string) ([]string, Stat, error
 
 // ChildrenW is Children with a watch for the next creation or deletion of a child, and for the
 // node's deletion.
-func (c calls) ChildrenW(ctx context.Context, path string) ([]string, Stat, *Watch, error) {
+func (c *Calls) ChildrenW(ctx context.Context, path string) ([]string, Stat, *Watch, error) {
 	var reply zkproto.Children2Response
 	w := c.newWatch(path, watchChild)
 	err := c.do(ctx, zkproto.OpGetChildren2, path, &zkproto.ReadRequest{Path: w.node, Watch: true}, &reply, w)
@@ -224,7 +230,7 @@ func (c calls) ChildrenW(ctx context.Context, path string) ([]string, Stat, *Wat
 
 // Set replaces a node's data if its version is the given one (AnyVersion: any). Errors:
 // ErrNoNode, ErrBadVersion, ErrNoAuth, ErrTooLarge (data above 1 MiB), ErrQuotaExceeded.
-func (c calls) Set(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
+func (c *Calls) Set(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
 	if err := zkproto.ValidatePath(path); err != nil {
 		return Stat{}, &Error{Op: zkproto.OpSetData.String(), Path: path, Err: err}
 	}
@@ -241,7 +247,7 @@ func (c calls) Set(ctx context.Context, path string, data []byte, version int32)
 
 // Delete removes a node if its version is the given one (AnyVersion: any). Errors: ErrNoNode,
 // ErrBadVersion, ErrNotEmpty, ErrNoAuth.
-func (c calls) Delete(ctx context.Context, path string, version int32) error {
+func (c *Calls) Delete(ctx context.Context, path string, version int32) error {
 	if err := zkproto.ValidatePath(path); err != nil {
 		return &Error{Op: zkproto.OpDelete.String(), Path: path, Err: err}
 	}
@@ -252,11 +258,23 @@ func (c calls) Delete(ctx context.Context, path string, version int32) error {
 	return c.exchange(ctx, r)
 }
 
+// Raw is for package holdfast/zk/admin: it sends a request and waits for its answer.
+func (c *Calls) Raw(ctx context.Context, r raw.Request) (*Watch, error) {
+	var w *Watch
+	if r.Watch {
+		w = (&Calls{}).newWatch(r.Path, watchData)
+	}
+	if err := c.roundTrip(ctx, r.Op, r.Path, r.Body, r.Reply, w); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
 // Sync waits until the connected server has applied everything that its leader had committed
 // when the request arrived there. The path need not exist. If the server is the leader itself,
 // ZooKeeper 3.8 answers at once, though it may have applied less than a follower has shown.
 // After a Multi with a CheckOp, the leader shows all of it.
-func (c calls) Sync(ctx context.Context, path string) error {
+func (c *Calls) Sync(ctx context.Context, path string) error {
 	m := &zkproto.SyncRequest{Path: c.node(path)}
 	return c.do(ctx, zkproto.OpSync, path, m, &zkproto.SyncRequest{}, nil)
 }

@@ -24,10 +24,6 @@ func TestNonsenseIsRefusedBeforeItIsSent(t *testing.T) {
 			_, _, err := c.CreateTTL(ctx, "/a", nil, mode, d)
 			return err
 		}
-		reconfig := func(r Reconfiguration) error {
-			_, _, err := c.Reconfig(ctx, r, AnyVersion)
-			return err
-		}
 		second := func(_ any, err error) error { return err }
 		for name, tt := range map[string]struct{ err, want error }{
 			"ttl of an ephemeral node":  {ttl(Ephemeral, time.Second), ErrBadArguments},
@@ -44,41 +40,10 @@ func TestNonsenseIsRefusedBeforeItIsSent(t *testing.T) {
 			"path in a multi-read":      {second(c.MultiRead(ctx, GetOp("a"))), ErrInvalidPath},
 			"prefix without a slash":    {second(c.Ephemerals(ctx, "a")), ErrInvalidPath},
 			"no prefix":                 {second(c.Ephemerals(ctx, "")), ErrInvalidPath},
-			"no reconfiguration":        {reconfig(Reconfiguration{}), ErrBadArguments},
-			"two reconfigurations":      {reconfig(Reconfiguration{Leave: []int64{1}, Members: []string{"server.1=a:1:2"}}), ErrBadArguments},
 		} {
 			if !errors.Is(tt.err, tt.want) {
 				t.Errorf("%s: got error %v; want %v", name, tt.err, tt.want)
 			}
-		}
-	})
-}
-
-func TestReconfigIsSentAsServersWantIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		requests := make(chan zkproto.ReconfigRequest, 2)
-		c := dialTest(t, 10*time.Second, func(p *peer) {
-			p.accept(7, 10*time.Second)
-			var m zkproto.ReconfigRequest
-			reply := &zkproto.GetDataResponse{Data: []byte("server.4=h:1:2:participant;3\nversion=12")}
-			p.expect(zkproto.OpReconfig, &m, reply)
-			requests <- m
-			p.expect(zkproto.OpReconfig, &m, reply)
-			requests <- m
-			p.serve()
-		})
-		e, _, err := c.Reconfig(t.Context(), Reconfiguration{Join: []string{"server.4=h:1:2;3", "server.5=i:1:2;3"}, Leave: []int64{1, 2}}, 0x11)
-		if err != nil || fmt.Sprint(e) != "{[{4 h:1:2 false h:3}] 18}" {
-			t.Errorf("got %v, %v", e, err)
-		}
-		if m := <-requests; fmt.Sprint(m) != "{server.4=h:1:2;3,server.5=i:1:2;3 1,2  17}" {
-			t.Errorf("sent %v", m)
-		}
-		if _, _, err = c.Reconfig(t.Context(), Reconfiguration{Members: []string{"server.4=h:1:2;3"}}, AnyVersion); err != nil {
-			t.Error(err)
-		}
-		if m := <-requests; fmt.Sprint(m) != "{  server.4=h:1:2;3 -1}" {
-			t.Errorf("sent %v", m)
 		}
 	})
 }

@@ -63,7 +63,7 @@ const persistentBuffer = 2048
 // would drop the first). One-shot watches on the same node are independent of it.
 //
 // Needs ZooKeeper 3.6. Older servers answer ErrUnimplemented and close the connection.
-func (c calls) AddWatch(ctx context.Context, path string, mode WatchMode) (*PersistentWatch, error) {
+func (c *Calls) AddWatch(ctx context.Context, path string, mode WatchMode) (*PersistentWatch, error) {
 	op := zkproto.OpAddWatch
 	err := zkproto.ValidatePath(path)
 	if err == nil && mode != WatchPersistent && mode != WatchPersistentRecursive {

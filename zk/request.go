@@ -63,7 +63,7 @@ type request struct {
 //
 // The pool belongs to the client, not to the package: a channel made in one synctest bubble
 // must not be used in another.
-func (c calls) request(op zkproto.Op, path string) *request {
+func (c *Calls) request(op zkproto.Op, path string) *request {
 	r, _ := c.pool.Get().(*request)
 	if r == nil {
 		r = &request{pool: c.pool, done: make(chan struct{}, 1)}

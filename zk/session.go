@@ -18,7 +18,7 @@ import (
 // comes back. Its operations wait for a connection while it has none. Once it is over, they
 // fail with ErrSessionExpired, ErrClosed or ErrAuthFailed.
 type Session struct {
-	calls
+	Calls
 	client *Client
 	id     int64
 	passwd []byte
@@ -70,7 +70,7 @@ func newSession(c *Client, resp *zkproto.ConnectResponse, sent time.Time) *Sessi
 	}
 	s.proof.tick = c.cfg.TickTime
 	s.proof.created(sent)
-	s.calls = calls{chroot: c.cfg.Chroot, pool: c.pool, trace: c.cfg.Trace, send: s.send}
+	s.Calls = Calls{chroot: c.cfg.Chroot, pool: c.pool, trace: c.cfg.Trace, send: s.send}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s
 }

@@ -16,7 +16,7 @@ import (
 //
 // Needs ZooKeeper 3.5.3, started with -Dzookeeper.extendedTypesEnabled=true. Without that
 // option, the server answers ErrUnimplemented, and keeps the connection.
-func (c calls) CreateTTL(ctx context.Context, path string, data []byte, mode Mode, ttl time.Duration, acl ...ACL) (string, Stat, error) {
+func (c *Calls) CreateTTL(ctx context.Context, path string, data []byte, mode Mode, ttl time.Duration, acl ...ACL) (string, Stat, error) {
 	op := zkproto.OpCreateTTL
 	m, err := c.createTTL(path, data, mode, ttl, acl)
 	if err != nil {
@@ -34,7 +34,7 @@ func CreateTTLOp(path string, data []byte, mode Mode, ttl time.Duration, acl ...
 	return Op{kind: zkproto.OpCreateTTL, path: path, data: data, mode: mode, ttl: ttl, acl: slices.Clone(acl)}
 }
 
-func (c calls) createTTL(path string, data []byte, mode Mode, ttl time.Duration, acl []ACL) (*zkproto.CreateTTLRequest, error) {
+func (c *Calls) createTTL(path string, data []byte, mode Mode, ttl time.Duration, acl []ACL) (*zkproto.CreateTTLRequest, error) {
 	flags := zkproto.FlagTTL
 	switch mode {
 	case Persistent:

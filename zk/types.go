@@ -2,13 +2,15 @@ package zk
 
 import "holdfast/zkproto"
 
-// These names belong to the protocol; package zkproto documents their fields.
 type (
-	Stat       = zkproto.Stat
-	ACL        = zkproto.ACL
-	ClientInfo = zkproto.ClientInfo
-	Code       = zkproto.Code
-	EventType  = zkproto.EventType
+	// A Stat is a node's metadata: its times, versions and zxids, and its owner.
+	Stat = zkproto.Stat
+	// An ACL is one entry of a node's access control list.
+	ACL = zkproto.ACL
+	// A Code is the error number of an answer, and an error.
+	Code = zkproto.Code
+	// An EventType says what happened to a watched node.
+	EventType = zkproto.EventType
 )
 
 // The types of event that a [Watch] can deliver.

@@ -10,7 +10,7 @@ func ofTheEndings() []mutant {
 		},
 		{
 			number: 396, bug: "the lock stays held if the server refuses the last transaction", where: "made up",
-			edits: []edit{{"hold.go", "\t\tfor _, t := range slices.Backward(over) {\n\t\t\tt.removeNodes()\n\t\t}\n", ""}},
+			edits: []edit{{"hold.go", "\t\tfor _, t := range slices.Backward(over) {\n\t\t\tt.RemoveNodes()\n\t\t}\n", ""}},
 			tests: []string{"TestCommitAndUnlockReleasesWhateverComesOfIt"},
 		},
 		{
@@ -20,12 +20,12 @@ func ofTheEndings() []mutant {
 		},
 		{
 			number: 398, bug: "the lock is handed on in memory before the last transaction", where: "made up",
-			edits: []edit{{"hold.go", "\t\tlocal := t.local != nil\n", "\t\tlocal := false\n"}},
+			edits: []edit{{"hold.go", "if !t.EndsAlone() || t.Client", "if t.Client"}},
 			tests: []string{"TestCommitAndUnlockBeforeTheLocalHandoff"},
 		},
 		{
 			number: 399, bug: "the last transaction removes whatever node has the name", where: "zk-ruby #34",
-			edits: []edit{{"hold.go", " || !t.places[0].Unique {\n", " {\n"}},
+			edits: []edit{{"hold.go", " || !t.Places[0].Unique {\n", " {\n"}},
 			tests: []string{"TestNoEndOfAHoldHitsTheNodeOfASuccessor"},
 		},
 		{
@@ -55,7 +55,7 @@ func ofTheEndings() []mutant {
 		},
 		{
 			number: 405, bug: "an observer is told of a loss as often as it is noticed", where: "made up",
-			edits: []edit{{"observer.go", "\tif s == nil || s.lost {\n", "\tif s == nil {\n"}, {"tenure.go", "\tif t.isOver() {\n\t\tt.mu.Unlock()\n\t\treturn\n\t}\n\tloss := ", "\tif t.ctx.Err() != nil {\n\t\tt.mu.Unlock()\n\t\treturn\n\t}\n\tloss := "}},
+			edits: []edit{{"observer.go", "\tif s == nil || s.lost {\n", "\tif s == nil {\n"}, {"internal/tenure/tenure.go", "\tif t.isOver() {\n\t\tt.mu.Unlock()\n\t\treturn\n\t}\n\tloss := ", "\tif t.ctx.Err() != nil {\n\t\tt.mu.Unlock()\n\t\treturn\n\t}\n\tloss := "}},
 			tests: []string{"TestObserverIsToldTheStoryOfALock"},
 		},
 		{
@@ -90,7 +90,7 @@ func ofTheEndings() []mutant {
 		},
 		{
 			number: 535, bug: "a Reentrant NodeLock joins a tenure of another lock at its path", where: "ours, until a reader found it",
-			edits: []edit{{"reentry.go", "return t.lock.Kind != queue.Node })", "return t.lock == nil })"}},
+			edits: []edit{{"reentry.go", "return t.Kind != queue.Node })", "return t.Lock == nil })"}},
 			tests: []string{"TestNodeLockIsNotAnotherLockOfItsPath"},
 		},
 	}

@@ -17,7 +17,7 @@ func ofTheEnsemble() []mutant {
 		},
 		{
 			number: 174, bug: "a NodeLock says since when it is held", where: "–",
-			edits: []edit{{"rewrite.go", "(p.Unique || !p.Exact)", "(p.Unique || !p.Exact || t.lock.Kind == queue.Node)"}},
+			edits: []edit{{"internal/tenure/rewrite.go", "(p.Unique || !p.Exact)", "(p.Unique || !p.Exact || t.Kind == queue.Node)"}},
 			tests: []string{"TestListTellsSinceWhenALockIsHeld"},
 		},
 	}

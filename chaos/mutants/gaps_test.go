@@ -15,7 +15,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 572, bug: "Dial fails if the server throttles while the chroot is created", where: "our own, until 3227eb9",
-			edits: []edit{{"zk/client.go", "\t\tcase errors.Is(err, ErrThrottled):\n\t\t\tsleep(ctx, pause)\n\t\t\tpause = min(2*pause, time.Second)\n", ""}},
+			edits: []edit{{"zk/create_all.go", "return SafeToRetry(err) ||", "return SafeToRetry(err) && !errors.Is(err, ErrThrottled) ||"}},
 			pkg:   "zk", tests: []string{"TestChrootIsMadeOnAServerThatThrottles"},
 		},
 		{
@@ -130,7 +130,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 529, bug: "WithLocalHandoff(0), which is the default, is refused", where: "–",
-			edits: []edit{{"local_queue.go", "setNumber(o, setHandoff, n, n > 0)", "setNumber(o, setHandoff, n, n >= 0)"}},
+			edits: []edit{{"options.go", "setNumber(o, setHandoff, n, n > 0)", "setNumber(o, setHandoff, n, n >= 0)"}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
@@ -185,7 +185,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 1051, bug: "the time since when a lock is held is lost with a request", where: "–",
-			edits: []edit{{"rewrite.go", "\t\t\tops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))\n\t\t\tt.rewrites.intended[p] = data\n\t\t}\n\t\terr := queue.Retry(t.ctx", "\t\t\tops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))\n\t\t}\n\t\terr := queue.Retry(t.ctx"}},
+			edits: []edit{{"internal/tenure/rewrite.go", "\t\t\tops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))\n\t\t\tt.rewrites.intended[p] = data\n\t\t}\n\t\terr := queue.Retry(t.ctx", "\t\t\tops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))\n\t\t}\n\t\terr := queue.Retry(t.ctx"}},
 			tests: []string{"TestTheTimeSurvivesARequest"},
 		},
 		{

@@ -116,19 +116,19 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 317, bug: "a holder is not told that its node was removed", where: "–",
 			edits: []edit{
-				{"tenure.go", "\t\t\t\t\tt.lose(queue.ErrGone) // unless it was us\n", ""},
-				{"tenure.go", "\t\t\tt.lose(queue.ErrGone)\n\t\t\treturn\n\t\tcase session", "\t\t\treturn\n\t\tcase session"},
+				{"internal/tenure/tenure.go", "\t\t\t\t\tt.Lose(queue.ErrGone) // unless it was us\n", ""},
+				{"internal/tenure/tenure.go", "\t\t\tt.Lose(queue.ErrGone)\n\t\t\treturn\n\t\tcase session", "\t\t\treturn\n\t\tcase session"},
 			},
 			tests: []string{"TestRemovedNodeIsALostLock"},
 		},
 		{
 			number: 318, bug: "a holder looks at its node for the first time after a second", where: "–",
-			edits: []edit{{"tenure.go", "time.AfterFunc(gracePeriod, t.startWatching)", "time.AfterFunc(gracePeriod+time.Second, t.startWatching)"}},
+			edits: []edit{{"internal/tenure/tenure.go", "time.AfterFunc(GracePeriod, t.startWatching)", "time.AfterFunc(GracePeriod+time.Second, t.startWatching)"}},
 			tests: []string{"TestYoungHoldIsToldAfterItsYouth"},
 		},
 		{
 			number: 319, bug: "a holder that has just begun is not told of the end of its session at once", where: "–",
-			edits: []edit{{"tenure.go", "context.AfterFunc(session.Context(), func() { t.lose(context.Cause(session.Context())) })", "context.AfterFunc(session.Context(), func() {\n\t\ttime.AfterFunc(time.Second, func() { t.lose(context.Cause(session.Context())) })\n\t})"}},
+			edits: []edit{{"internal/tenure/tenure.go", "context.AfterFunc(session.Context(), func() { t.Lose(context.Cause(session.Context())) })", "context.AfterFunc(session.Context(), func() {\n\t\ttime.AfterFunc(time.Second, func() { t.Lose(context.Cause(session.Context())) })\n\t})"}},
 			tests: []string{"TestEndOfTheSessionIsToldAtOnce"},
 		},
 		{
@@ -138,12 +138,12 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 321, bug: "of the Holds of one tenure, only the first is told of the loss", where: "–",
-			edits: []edit{{"tenure.go", "\tfor _, h := range t.holds {\n\t\th.lose(loss)", "\tfor _, h := range t.holds[:min(1, len(t.holds))] {\n\t\th.lose(loss)"}},
+			edits: []edit{{"internal/tenure/tenure.go", "\tfor _, h := range t.holds {\n\t\th.Lose(loss)", "\tfor _, h := range t.holds[:min(1, len(t.holds))] {\n\t\th.Lose(loss)"}},
 			tests: []string{"TestAllHoldsOfOneTenureAreTold"},
 		},
 		{
 			number: 322, bug: "a holder is not told that its session has expired", where: "–",
-			edits: []edit{{"tenure.go", "func() { t.lose(context.Cause(session.Context())) })", "func() {})"}},
+			edits: []edit{{"internal/tenure/tenure.go", "func() { t.Lose(context.Cause(session.Context())) })", "func() {})"}},
 			tests: []string{"TestEndOfASessionEndsHoldsAndNoWaits"},
 		},
 		{
@@ -153,7 +153,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 324, bug: "a wait ends with its session, or with its node", where: "–",
-			edits: []edit{{"lock.go", "\t\treturn 0, context.Cause(ctx)\n\t}\n\treturn p, nil\n", "\t\treturn 0, context.Cause(ctx)\n\t}\n\treturn 0, err\n"}},
+			edits: []edit{{"internal/queue/pace.go", "\t\treturn 0, context.Cause(ctx)\n\t}\n\treturn p, nil\n", "\t\treturn 0, context.Cause(ctx)\n\t}\n\treturn 0, err\n"}},
 			tests: []string{"TestEndOfASessionEndsHoldsAndNoWaits", "TestWaiterWhoseNodeWasRemovedQueuesAgain", "TestElectionSurvivesTheEndOfSessions"},
 		},
 		{

@@ -5,25 +5,25 @@ func ofKeep() []mutant {
 	return []mutant{
 		{
 			number: 540, bug: "a kept lock stays when somebody else joins the queue", where: "–",
-			edits: []edit{{"keep.go", "\t}\n\tt.mu.Unlock()\n\tt.giveBack()\n}", "\t}\n\tt.mu.Unlock()\n}"}},
+			edits: []edit{{"internal/tenure/keep.go", "\t}\n\tt.mu.Unlock()\n\tt.giveBack()\n}", "\t}\n\tt.mu.Unlock()\n}"}},
 			tests: []string{"TestWhoeverJoinsGetsAKeptLock"},
 		},
 		{
 			number: 541, bug: "a kept lock is taken though the session is not proven", where: "–",
-			edits: []edit{{"keep.go", "case k.wanted.Load() || t.revoked || !t.proven():", "case k.wanted.Load() || t.revoked:"}},
+			edits: []edit{{"internal/tenure/keep.go", "case k.wanted.Load() || t.revoked || !t.proven():", "case k.wanted.Load() || t.revoked:"}},
 			tests: []string{"TestKeptLockIsNotTakenWithoutAProof"},
 		},
 		{
 			number: 542, bug: "a lock is kept though somebody else waits for it", where: "–",
 			edits: []edit{
-				{"keep.go", " || k.wanted.Load() || !t.proven() {", " || !t.proven() {"},
-				{"keep.go", "case k.wanted.Load() || t.revoked || !t.proven():", "case t.revoked || !t.proven():"},
+				{"internal/tenure/keep.go", " || k.wanted.Load() || !t.proven() {", " || !t.proven() {"},
+				{"internal/tenure/keep.go", "case k.wanted.Load() || t.revoked || !t.proven():", "case t.revoked || !t.proven():"},
 			},
 			tests: []string{"TestHeldLockIsNotKeptFromWaiters", "TestKeptLockIsHandedOn"},
 		},
 		{
 			number: 543, bug: "the mark of a kept lock stays when the lock is taken again", where: "–",
-			edits: []edit{{"keep.go", "\t\tt.mark(false)\n", ""}},
+			edits: []edit{{"internal/tenure/keep.go", "\t\tt.mark(false)\n", ""}},
 			tests: []string{"TestMarkFollowsTheHold", "TestTryLockOfALockThatIsKept"},
 		},
 		{
@@ -38,68 +38,68 @@ func ofKeep() []mutant {
 		},
 		{
 			number: 546, bug: "a client keeps any number of locks", where: "–",
-			edits: []edit{{"keep.go", "if idle.all.Len() > maxKept {", "if false {"}},
+			edits: []edit{{"internal/tenure/keep.go", "if idle.all.Len() > maxKept {", "if false {"}},
 			tests: []string{"TestKeptLocksAreBounded"},
 		},
 		{
 			number: 547, bug: "a kept lock stays when somebody asks for it with Revoke", where: "–",
-			edits: []edit{{"tenure.go", "\t\tgo t.giveBack()\n", ""}},
+			edits: []edit{{"internal/tenure/tenure.go", "\t\tgo t.giveBack()\n", ""}},
 			tests: []string{"TestKeptLockIsLost"},
 		},
 		{
 			number: 548, bug: "the mark of a kept lock replaces a request to release it", where: "–",
-			edits: []edit{{"keep_mark.go", "p.Path(), next, k.version)", "p.Path(), next, zk.AnyVersion)"}},
+			edits: []edit{{"internal/tenure/keep_mark.go", "p.Path(), next, k.version)", "p.Path(), next, zk.AnyVersion)"}},
 			tests: []string{"TestRevokeBesideTheMark"},
 		},
 		{
 			number: 549, bug: "a lock is kept for ever", where: "–",
-			edits: []edit{{"keep.go", "\tk.since = time.Now()\n\tk.timer.Reset(t.lock.keep)\n", "\tk.since = time.Now()\n\tk.timer.Stop()\n"}},
+			edits: []edit{{"internal/tenure/keep.go", "\tk.since = time.Now()\n\tk.timer.Reset(t.Keep)\n", "\tk.since = time.Now()\n\tk.timer.Stop()\n"}},
 			tests: []string{"TestKeptLockNeedsNoRequest"},
 		},
 		{
 			number: 550, bug: "a kept lock whose node is gone is taken", where: "–",
 			edits: []edit{
-				{"keep.go", "\tcase t.isOver():\n\t\treturn false, k.gone\n\tcase !k.sure:", "\tcase !k.sure:"},
-				{"tenure.go", "\tt.loss = loss\n\tt.leaveLocal()\n\tif t.keep != nil && len(t.holds) == 0 {\n\t\tt.end()\n\t\tt.release()\n\t\tgo t.clear()\n\t}\n", "\tt.loss = loss\n"},
+				{"internal/tenure/keep.go", "\tcase t.isOver():\n\t\treturn false, k.gone\n\tcase !k.sure:", "\tcase !k.sure:"},
+				{"internal/tenure/tenure.go", "\tt.loss = loss\n\tt.leaveLocal()\n\tif t.keep != nil && len(t.holds) == 0 {\n\t\tt.end()\n\t\tt.release()\n\t\tgo t.clear()\n\t}\n", "\tt.loss = loss\n"},
 			},
 			tests: []string{"TestKeptLockIsLost"},
 		},
 		{
 			number: 551, bug: "the client takes its own kept lock for another's while the node is removed", where: "ours, until the test found it",
-			edits: []edit{{"keep.go", "return nil, nil, !waited", "return nil, nil, false"}},
+			edits: []edit{{"internal/tenure/keep.go", "return nil, nil, !waited", "return nil, nil, false"}},
 			tests: []string{"TestLockAtTheEndOfTheTime"}, args: []string{"-count=200"},
 		},
 		{
 			number: 552, bug: "a kept lock is handed out before the client knows whether somebody else waits", where: "–",
-			edits: []edit{{"keep.go", "\tcase !k.sure:\n\t\treturn false, k.known\n", ""}},
+			edits: []edit{{"internal/tenure/keep.go", "\tcase !k.sure:\n\t\treturn false, k.known\n", ""}},
 			tests: []string{"TestLockWaitsUntilItIsKnownWhoElseWaits"},
 		},
 		{
 			number: 553, bug: "whoever joins takes a lock away that was kept, also while it is held", where: "–",
 			edits: []edit{
-				{"keep.go", "\tif len(t.holds) > 0 || t.isOver() {", "\tif t.isOver() {"},
-				{"tenure.go", "\tif t.keep != nil {\n\t\tclose(t.keep.gone)\n\t}\n", ""},
+				{"internal/tenure/keep.go", "\tif len(t.holds) > 0 || t.isOver() {", "\tif t.isOver() {"},
+				{"internal/tenure/tenure.go", "\tif t.keep != nil {\n\t\tclose(t.keep.gone)\n\t}\n", ""},
 			},
 			tests: []string{"TestKeptLocksExclude"}, simulated: true,
 		},
 		{
 			number: 554, bug: "Release keeps a lock without a mark", where: "–",
-			edits: []edit{{"tenure.go", "\t\t\tf, err = t.settle()\n", "\t\t\terr = nil\n"}},
+			edits: []edit{{"internal/tenure/tenure.go", "\t\t\tf, err = t.settle()\n", "\t\t\terr = nil\n"}},
 			tests: []string{"TestEndingsOfALockThatIsKept"},
 		},
 		{
 			number: 555, bug: "a session that is a second old does not count as proven", where: "–",
-			edits: []edit{{"tenure.go", "time.Now().Before(session.Deadline())", "time.Now().Before(session.Deadline()) && time.Since(t.began) < time.Second"}},
+			edits: []edit{{"internal/tenure/tenure.go", "time.Now().Before(session.Deadline())", "time.Now().Before(session.Deadline()) && time.Since(t.began) < time.Second"}},
 			tests: []string{"TestKeptLockOutlivesAConnection"},
 		},
 		{
 			number: 556, bug: "Unlock waits for the Unlock of the next Hold, if that is lost", where: "ours, until a reader found it",
-			edits: []edit{{"keep.go", "over := t.isOver() && len(t.holds) == 0", "over := t.isOver()"}},
+			edits: []edit{{"internal/tenure/keep.go", "over := t.isOver() && len(t.holds) == 0", "over := t.isOver()"}},
 			tests: []string{"TestUnlockDoesNotWaitForTheNextHold"},
 		},
 		{
 			number: 557, bug: "a caller that has given up takes a kept lock", where: "ours, until a reader found it",
-			edits: []edit{{"keep.go", "\t\tif ctx.Err() != nil { // a caller that has given up", "\t\tif false { // a caller that has given up"}},
+			edits: []edit{{"internal/tenure/keep.go", "\t\tif ctx.Err() != nil { // a caller that has given up", "\t\tif false { // a caller that has given up"}},
 			tests: []string{"TestTryLockOfACallerThatHasGivenUpTakesNoKeptLock"},
 		},
 		{

@@ -88,7 +88,7 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 16, simulated: true, bug: "the first release of a lock that was taken twice frees it", where: "kazoo #315",
-			edits: []edit{{"tenure.go", "\tcase len(t.holds) > 0:\n\t\treturn shared, t.loss\n", ""}},
+			edits: []edit{{"internal/tenure/tenure.go", "\tcase len(t.holds) > 0:\n\t\treturn Shared, t.loss\n", ""}},
 			tests: []string{"TestReentrantLockIsFreeAfterTheLastUnlock"},
 		},
 		{

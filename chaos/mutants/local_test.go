@@ -11,45 +11,45 @@ func ofTheLine() []mutant {
 		},
 		{
 			number: 72, bug: "goroutines hand a lock on among themselves for as long as one of them waits", where: "–",
-			edits: []edit{{"local_queue.go", " || q.handoffs >= t.lock.handoffs {", " {"}},
+			edits: []edit{{"internal/tenure/line.go", " || q.handoffs >= t.Handoffs {", " {"}},
 			tests: []string{"TestLocalHandoffsAreBounded"},
 		},
 		{
 			number: 73, bug: "a lock that was lost is handed on", where: "–",
 			edits: []edit{
-				{"local_queue.go", "if t.loss != nil || !proven || ", "if t.loss == nil && !proven || "},
-				{"tenure.go", "\tt.loss = loss\n\tt.leaveLocal()\n", "\tt.loss = loss\n"},
+				{"internal/tenure/line.go", "if t.loss != nil || !proven || ", "if t.loss == nil && !proven || "},
+				{"internal/tenure/tenure.go", "\tt.loss = loss\n\tt.leaveLocal()\n", "\tt.loss = loss\n"},
 			},
 			tests: []string{"TestALineLosesItsNode"},
 		},
 		{
 			number: 74, bug: "a lock is handed on though somebody elsewhere has asked for it", where: "–",
-			edits: []edit{{"local_queue.go", "t.revoked || ", ""}},
+			edits: []edit{{"internal/tenure/line.go", "t.revoked || ", ""}},
 			tests: []string{"TestARevokedLockLeavesTheLine"},
 		},
 		{
 			number: 75, bug: "who is first in line and gives up takes the others' place in the queue along", where: "–",
-			edits: []edit{{"local_queue.go", "ctx, cancel := context.WithCancel(context.Background())", "ctx, cancel := context.WithCancel(first.Value.(*waiter).ctx)"}},
+			edits: []edit{{"internal/tenure/line.go", "ctx, cancel := context.WithCancel(context.Background())", "ctx, cancel := context.WithCancel(first.Value.(*Caller).ctx)"}},
 			tests: []string{"TestALineOutlivesItsFirst"},
 		},
 		{
 			number: 76, bug: "the lock is handed to a goroutine that has given up, and stays with it", where: "–",
-			edits: []edit{{"local_queue.go", "\tq.waiting.Remove(w.place)\n\tw.place = nil\n\tif q", "\tw.place = nil\n\tif q"}},
+			edits: []edit{{"internal/tenure/line.go", "\tq.waiting.Remove(w.place)\n\tw.place = nil\n\tif q", "\tw.place = nil\n\tif q"}},
 			tests: []string{"TestALineThatAllHaveLeftIsGone"},
 		},
 		{
 			number: 77, bug: "a goroutine whose turn comes as it gives up has the lock", where: "etcd #10111",
-			edits: []edit{{"local_queue.go", "if t.hold != nil && ctx.Err() != nil { //", "if false { //"}},
+			edits: []edit{{"internal/tenure/line.go", "if t.hold != nil && ctx.Err() != nil { //", "if false { //"}},
 			tests: []string{"TestWhoHasGivenUpGetsNoLock"},
 		},
 		{
 			number: 78, bug: "goroutines of different locks stand in one line, so one is handed the other's", where: "–",
-			edits: []edit{{"local_queue.go", "return localKey{l.Path, l.Grammar.Queue, s, l.line}", `return localKey{"", l.Grammar.Queue, s, l.line}`}},
+			edits: []edit{{"lock.go", "tenure.Key{Path: l.Path, Queue", "tenure.Key{Queue"}},
 			tests: []string{"TestLinesOfTwoLocksDoNotMix"},
 		},
 		{
 			number: 79, bug: "a writer that has taken the read side is handed on to the next writer", where: "–",
-			edits: []edit{{"tenure.go", "\tt.leaveLocal()\n\tt.stepped = true\n", "\tt.stepped = true\n"}},
+			edits: []edit{{"internal/tenure/tenure.go", "\tt.leaveLocal()\n\tt.stepped = true\n", "\tt.stepped = true\n"}},
 			tests: []string{"TestDowngradeInALine"},
 		},
 	}

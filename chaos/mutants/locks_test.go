@@ -5,7 +5,7 @@ func ofTheNames() []mutant {
 	return []mutant{
 		{
 			number: 100, bug: "a waiter that has given up is put back into its line", where: "holdfast at 3a97b7e",
-			edits: []edit{{"local_queue.go", "\tif w.ctx.Err() != nil {\n\t\tw.turn <- turn{err: context.Cause(w.ctx)}\n\t\treturn\n\t}\n", ""}},
+			edits: []edit{{"internal/tenure/line.go", "\tif w.ctx.Err() != nil {\n\t\tw.turn <- turn{err: context.Cause(w.ctx)}\n\t\treturn\n\t}\n", ""}},
 			tests: []string{"TestWaiterThatGivesUpWhileItsTurnFailsIsNotPutBack"},
 		},
 		{
@@ -35,12 +35,12 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 106, bug: "what a server that throttles has refused fails", where: "holdfast at 3a97b7e",
-			edits: []edit{{"internal/queue/retry.go", "return backOff(ctx, send, zk.SafeToRetry)", "return backOff(ctx, send, func(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) && zk.SafeToRetry(err) })"}},
+			edits: []edit{{"zk/retry.go", "return RetryIf(ctx, SafeToRetry, send)", "return RetryIf(ctx, func(err error) bool { return errors.Is(err, ErrConnectionLoss) && SafeToRetry(err) }, send)"}},
 			tests: []string{"TestThrottledServerMakesNothingFail", "TestTryLockWaitsForAThrottledServer", "TestHoldIsToldThoughTheServerWasThrottling", "TestObserverOutlastsAThrottledServer"},
 		},
 		{
 			number: 107, bug: "requests are sent again without a pause", where: "holdfast at 3a97b7e",
-			edits: []edit{{"internal/queue/retry.go", "time.NewTimer(pause/2 + rand.N(pause/2))", "time.NewTimer(0 * rand.N(pause/2))"}},
+			edits: []edit{{"zk/retry.go", "time.NewTimer(pause/2 + rand.N(pause/2))", "time.NewTimer(0 * rand.N(pause/2))"}},
 			tests: []string{"TestThrottledServerMakesNothingFail"},
 		},
 		{
@@ -50,7 +50,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 109, bug: "a holder leaves a request in the place of its data", where: "holdfast at 3a97b7e",
-			edits: []edit{{"tenure.go", "\t\t\trequests.take(stat.Version)\n", ""}},
+			edits: []edit{{"internal/tenure/tenure.go", "\t\t\trequests.take(stat.Version)\n", ""}},
 			tests: []string{"TestRevokeKeepsTheDataOfTheNode", "TestBreakFindsADowngradedReaderThatWasRevoked"},
 		},
 		{
@@ -60,7 +60,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 111, bug: "a value that is proclaimed takes the place of a request that nobody has seen", where: "holdfast at 3a97b7e",
-			edits: []edit{{"rewrite.go", "\t\tcase queue.ReadNote(present).Revoke:\n\t\t\tt.revoke() //", "\t\tcase queue.ReadNote(present).Revoke:\n\t\t\t_ = t //"}},
+			edits: []edit{{"internal/tenure/rewrite.go", "\t\tcase queue.ReadNote(present).Revoke:\n\t\t\tt.revoke() //", "\t\tcase queue.ReadNote(present).Revoke:\n\t\t\t_ = t //"}},
 			tests: []string{"TestProclaimAndRevokeTogetherLoseNothing"},
 		},
 		{
@@ -110,7 +110,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 121, bug: "a lock is held since its holder has joined the queue", where: "holdfast at 3a97b7e",
-			edits: []edit{{"rewrite.go", "n.Since = p.At(t.began)", "n.Since = present[i].Stat.Ctime"}},
+			edits: []edit{{"internal/tenure/rewrite.go", "n.Since = p.At(t.began)", "n.Since = present[i].Stat.Ctime"}},
 			tests: []string{"TestListTellsSinceWhenALockIsHeld"},
 		},
 		{
@@ -120,17 +120,17 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 122, bug: "every tenure costs a write that says since when it lasts", where: "–",
-			edits: []edit{{"rewrite.go", "const heldAfter = time.Second", "const heldAfter = 0 * time.Second"}},
+			edits: []edit{{"internal/tenure/rewrite.go", "const heldAfter = time.Second", "const heldAfter = 0 * time.Second"}},
 			tests: []string{"TestListTellsSinceWhenALockIsHeld", "TestHeldSinceWakesNoHerd"},
 		},
 		{
 			number: 123, bug: "a holder that says since when it holds writes over a request to let go", where: "–",
-			edits: []edit{{"rewrite.go", "zk.SetOp(p.Path(), data, present[i].Stat.Version)", "zk.SetOp(p.Path(), data, zk.AnyVersion)"}},
+			edits: []edit{{"internal/tenure/rewrite.go", "zk.SetOp(p.Path(), data, present[i].Stat.Version)", "zk.SetOp(p.Path(), data, zk.AnyVersion)"}},
 			tests: []string{"TestHeldSinceUnderFaults"},
 		},
 		{
 			number: 124, bug: "a holder adds to the data that its program has chosen", where: "–",
-			edits: []edit{{"rewrite.go", "return t.lock.value == nil && ", "return "}},
+			edits: []edit{{"internal/tenure/rewrite.go", "return !t.OwnData && ", "return "}},
 			tests: []string{"TestChosenDataSayNothingElse"},
 		},
 		{
@@ -175,7 +175,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 182, bug: "a holder is not told of a loss while it writes its data back", where: "holdfast until e50c4e0",
-			edits: []edit{{"tenure.go", "requests.take(stat.Version)", "t.restore(p, stat.Version)"}},
+			edits: []edit{{"internal/tenure/tenure.go", "requests.take(stat.Version)", "t.restore(p, stat.Version)"}},
 			tests: []string{"TestHolderThatRestoresItsDataIsToldOfALoss"},
 		},
 		{

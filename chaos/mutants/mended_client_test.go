@@ -45,7 +45,7 @@ func ofMendedClient() []mutant {
 		},
 		{
 			number: 948, bug: "a holder whose node was hidden and removed is never told", where: "–",
-			edits: []edit{{"tenure.go", "\t\tagain.Reset(queue.LookAgain())\n\t\tfor changed", "\t\tagain.Stop()\n\t\tfor changed"}},
+			edits: []edit{{"internal/tenure/tenure.go", "\t\tagain.Reset(queue.LookAgain())\n\t\tfor changed", "\t\tagain.Stop()\n\t\tfor changed"}},
 			tests: []string{"TestHolderOfAHiddenNodeIsTold"},
 		},
 		{
@@ -57,6 +57,31 @@ func ofMendedClient() []mutant {
 			number: 950, bug: "a server that throttles the request that restores the watches is said not to know what comes behind it", where: "ours, during issue 36",
 			edits: []edit{{"zk/session.go", "demand == nil && !told {", "demand == nil && (told || !told) {"}},
 			pkg:   "zk", tests: []string{"TestARequestIsNotGivenUpInAnOutage"},
+		},
+		{
+			number: 951, bug: "a client keeps a lock for ever if the event of the next waiter is lost", where: "–",
+			edits: []edit{{"internal/tenure/keep.go", "queue.AwaitEvent(t.ctx, watch.C, queue.LookAgain())", "queue.AwaitEvent(t.ctx, watch.C, 10000*queue.LookAgain())"}},
+			tests: []string{"TestKeeperOfAHiddenQueueLooksAgain"},
+		},
+		{
+			number: 952, bug: "a writer waits for ever for an earlier reader of its own if the event is lost", where: "–",
+			edits: []edit{{"reentry.go", "queue.AwaitEvent(ctx, watch.C, queue.LookAgain())", "queue.AwaitEvent(ctx, watch.C, 10000*queue.LookAgain())"}},
+			tests: []string{"TestReadSideWhileAHiddenReaderLeaves"},
+		},
+		{
+			number: 953, bug: "the page keeps a node that was hidden and removed", where: "–",
+			edits: []edit{{"internal/lockwatch/mirror.go", "again := time.NewTimer(queue.LookAgain())", "again := time.NewTimer(10000 * queue.LookAgain())"}},
+			pkg:   "internal/lockwatch", tests: []string{"TestAMirrorForgetsAHiddenNode"},
+		},
+		{
+			number: 954, bug: "a lock that the backend for Terraform takes for a moment never expires", where: "–",
+			edits: []edit{{"terraform/lock.go", "b.acquire(ctx, ws, info, true, briefly)", "b.acquire(ctx, ws, info, true, 0)"}},
+			pkg:   "terraform", tests: []string{"TestKilledInTheMomentOfALock"},
+		},
+		{
+			number: 955, bug: "a user who is removed while the form is on its way acts on the page", where: "–",
+			edits: []edit{{"ui/act.go", "if loggedOut(r) {", "if false {"}},
+			pkg:   "ui", tests: []string{"TestUserIsRemovedDuringTheForm"},
 		},
 	}
 }

@@ -36,7 +36,7 @@ func ofMendedHolds() []mutant {
 		},
 		{
 			number: 906, bug: "readers, permits and slots are given turns, and the job runs twice", where: "ours, until it was attacked",
-			edits: []edit{{"hold.go", "case l.Kind == queue.Semaphore || l.Kind == queue.Slots || t.places[0].Shared:", "case false:"}},
+			edits: []edit{{"hold.go", "case l.Kind == queue.Semaphore || l.Kind == queue.Slots || t.Places[0].Shared:", "case false:"}},
 			tests: []string{"TestFunctionsRefuseTheWrongHold"},
 		},
 		{
@@ -51,7 +51,7 @@ func ofMendedHolds() []mutant {
 		},
 		{
 			number: 909, bug: "two Holds that share a node are given turns", where: "–",
-			edits: []edit{{"hold.go", "case d.one && t.isShared():", "case false:"}},
+			edits: []edit{{"hold.go", "case d.one && t.IsShared():", "case false:"}},
 			tests: []string{"TestFunctionsRefuseTheWrongHold"},
 		},
 		{
@@ -76,7 +76,7 @@ func ofMendedHolds() []mutant {
 		},
 		{
 			number: 914, bug: "a reader under a writer writes into its node, which may be its successor's", where: "–",
-			edits: []edit{{"rewrite.go", "(p.Unique || !p.Exact)", "(p.Unique || !p.Exact || p.Shared)"}},
+			edits: []edit{{"internal/tenure/rewrite.go", "(p.Unique || !p.Exact)", "(p.Unique || !p.Exact || p.Shared)"}},
 			tests: []string{"TestReaderNodesThatComeBackAreNotRewritten"},
 		},
 		{
@@ -101,7 +101,7 @@ func ofMendedHolds() []mutant {
 		},
 		{
 			number: 919, bug: "a candidate whose terms are taken away begins hundreds a second", where: "ours, until it was attacked",
-			edits: []edit{{"election.go", "turn = turn.nextAfter(ctx, began)", "turn, _ = turn+1, began"}},
+			edits: []edit{{"election.go", "turn = turn.NextAfter(ctx, began)", "turn, _ = turn+1, began"}},
 			tests: []string{"TestLeadPausesBetweenTermsThatAreTakenAway"},
 		},
 	}

@@ -5,7 +5,7 @@ func ofMetricsFlags() []mutant {
 	return []mutant{
 		{
 			number: 800, bug: "--metrics does not count a lost lock", where: "–",
-			edits: []edit{{"cmd/holdfast/metrics.go", "m.of(e.Path).losses[lossReason(e.Err)]++", "m.of(e.Path)"}},
+			edits: []edit{{"cmd/holdfast/metrics.go", "m.of(e.Path).losses[e.Outcome]++", "m.of(e.Path)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestMetricsCountWhatHappens"},
 		},
 		{

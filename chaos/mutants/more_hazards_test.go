@@ -45,7 +45,7 @@ func ofMoreHazards() []mutant {
 		},
 		{
 			number: 363, bug: "an event waits for the reader of its watch", where: "go-zookeeper #101, CURATOR-297",
-			edits: []edit{{"zk/ops.go", "func (c calls) newWatch(path string, kind watchKind) *Watch {\n\tch := make(chan Event, 1)", "func (c calls) newWatch(path string, kind watchKind) *Watch {\n\tch := make(chan Event)"}},
+			edits: []edit{{"zk/ops.go", "func (c *Calls) newWatch(path string, kind watchKind) *Watch {\n\tch := make(chan Event, 1)", "func (c *Calls) newWatch(path string, kind watchKind) *Watch {\n\tch := make(chan Event)"}},
 			pkg:   "zk", tests: []string{"TestUnreadWatchesStopNobody"},
 		},
 		{
@@ -65,12 +65,12 @@ func ofMoreHazards() []mutant {
 		},
 		{
 			number: 367, bug: "a client that may not read its chroot cannot use it", where: "ZOOKEEPER-2590",
-			edits: []edit{{"zk/client.go", "case err == nil, errors.Is(err, ErrNoAuth):", "case err == nil:"}},
+			edits: []edit{{"zk/create_all.go", "\t\tcase errors.Is(err, ErrNoAuth):\n\t\t\treturn nil\n", ""}},
 			pkg:   "zk", tests: []string{"TestChrootIsMadeWithTheRightsOnItsParentAlone"},
 		},
 		{
 			number: 368, bug: "a chroot that another client has just made is an error", where: "samuel/go-zookeeper #14",
-			edits: []edit{{"zk/client.go", "case err == nil, errors.Is(err, ErrNodeExists):\n\t\t\treturn nil", "case err == nil:\n\t\t\treturn nil"}},
+			edits: []edit{{"zk/create_all.go", "errors.Is(err, ErrNodeExists) {", "err == nil {"}},
 			pkg:   "zk", tests: []string{"TestChrootIsMadeByAnotherAheadOfEachCreate"},
 		},
 		{

@@ -16,7 +16,7 @@ func ofTheLocks() []mutant {
 		{
 			number: 27, bug: "a Lock whose context has ended returns a lock", where: "etcd #10111",
 			edits: []edit{
-				{"tenure.go", "case ctx.Err() != nil: // a caller", "case false: // who"},
+				{"internal/tenure/tenure.go", "case ctx.Err() != nil: // a caller", "case false: // who"},
 				{"zk/lease.go", "for ctx.Err() == nil {", "for {"},
 				{"zk/ops.go", "if ctx.Err() != nil {", "if false {"},
 			},

@@ -146,7 +146,7 @@ func ofTheShards() []mutant {
 		},
 		{
 			number: 506, bug: "the end of the session while Run looks at the plan ends Run", where: "ours, until the simulation found it",
-			edits: []edit{{"shards.go", "if turn, err = turn.outlived(member, r.refresh(member)); err != nil {", "if err = r.refresh(member); err != nil {"}, {"shards.go", "for turn := pace(1); turn > 0; {", "for turn := pace(1); turn > 0; turn = 0 {"}},
+			edits: []edit{{"shards.go", "if turn, err = turn.Outlived(member, r.refresh(member)); err != nil {", "if err = r.refresh(member); err != nil {"}, {"shards.go", "for turn := queue.Pace(1); turn > 0; {", "for turn := queue.Pace(1); turn > 0; turn = 0 {"}},
 			tests: []string{"TestRunSurvivesTheEndOfItsSessionAtAnyRead"},
 		},
 		{

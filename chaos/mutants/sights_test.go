@@ -88,7 +88,7 @@ func ofSights() []mutant {
 		},
 		{
 			number: 746, bug: "one request that the server throttles ends ls", where: "ours, until issue 17",
-			edits: []edit{{"cmd/holdfast/ls_find.go", "if err := read(); !zk.SafeToRetry(err) || !pause(ctx) {", "if err := read(); err == nil || !pause(ctx) || !zk.SafeToRetry(nil) {"}},
+			edits: []edit{{"cmd/holdfast/ls_find.go", "err = zk.Retry(ctx, func() (err error) {\n\t\tlisted, _, err = c.Children(ctx, path)\n\t\treturn err\n\t})", "listed, _, err = c.Children(ctx, path)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestReadsAreSentAgain"},
 		},
 	}

@@ -60,7 +60,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 459, bug: "a holder writes into the node of its slot, which may be its successor's", where: "–",
-			edits: []edit{{"rewrite.go", "(p.Unique || !p.Exact)", "(p.Unique || !p.Exact || t.lock.Kind == queue.Slots)"}},
+			edits: []edit{{"internal/tenure/rewrite.go", "(p.Unique || !p.Exact)", "(p.Unique || !p.Exact || t.Kind == queue.Slots)"}},
 			tests: []string{"TestSlotNodesAreNotRewritten"},
 		},
 		{
@@ -70,7 +70,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 461, bug: "all slots are fenced as one resource", where: "–",
-			edits: []edit{{"hold.go", "path = t.places[0].Path()", "_ = path"}},
+			edits: []edit{{"hold.go", "path = t.Places[0].Path()", "_ = path"}},
 			tests: []string{"TestSlotInAMultiLock"},
 		},
 		{

@@ -15,7 +15,7 @@ func ofTrees() []mutant {
 		},
 		{
 			number: 412, bug: "two paths of a tree have one node", where: "made up",
-			edits: []edit{{"tree.go", "name += slash + url.PathEscape(part)", "name += slash + strings.ReplaceAll(part, \"\\x00\", \"%00\")"}},
+			edits: []edit{{"tree.go", "name += zk.EscapeName(\"/\" + part)", "name += \"%2F\" + strings.ReplaceAll(part, \"\\x00\", \"%00\")"}},
 			tests: []string{"TestTreeTakesAnyName"},
 		},
 		{

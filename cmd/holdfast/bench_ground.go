@@ -83,10 +83,11 @@ func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground)
 	return t.unreachable(f(ctx, at))
 }
 
-// interrupted returns the exit code of the signal that ended ctx, or else err.
+// interrupted returns the error of the signal that ended ctx, see endedBy, or else err.
 func interrupted(ctx context.Context, err error) error {
-	if code, ok := errors.AsType[exitCode](context.Cause(ctx)); ok {
-		return code
+	cause := context.Cause(ctx)
+	if _, ok := errors.AsType[exitCode](cause); ok {
+		return cause
 	}
 	return err
 }

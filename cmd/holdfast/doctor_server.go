@@ -383,12 +383,10 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 
 // judgeContainers asks for a container where there is a node, so the server makes none.
 func (e *examined) judgeContainers(ctx context.Context, session *zk.Session, probe string) {
-	var err error
-	for ctx.Err() == nil {
-		if _, _, err = session.Create(ctx, probe, nil, zk.Container); !errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, zk.ErrThrottled) {
-			break
-		}
-	}
+	err := zk.Repeat(ctx, func() error {
+		_, _, err := session.Create(ctx, probe, nil, zk.Container)
+		return err
+	})
 	if errors.Is(err, zk.ErrUnimplemented) || errors.Is(err, zk.ErrBadArguments) {
 		e.warning("server", "locks work; remove empty directories from time to time. Apache ZooKeeper has containers since 3.5",
 			"%s: the server has no containers, so the directories of locks stay when nobody uses them: %s", e.name, cut(err.Error(), 250))

@@ -153,7 +153,7 @@ func TestCommandSignalsItsGroupOnATerminal(t *testing.T) {
 	}
 }
 
-// ctrl-C ends the script around each subcommand that holds a lock or waits for one.
+// ctrl-C ends the script around each subcommand that holds a lock, waits for one, or shows locks until the key is pressed.
 func TestInterruptKeyEndsTheScriptAroundEachCommand(t *testing.T) {
 	t.Parallel()
 	c := startShellWithJob(t, interactiveShells["bash"])
@@ -167,6 +167,12 @@ func TestInterruptKeyEndsTheScriptAroundEachCommand(t *testing.T) {
 		{`elect leader -- ./job`, "ready"},
 		{`lock free`, "held free"},
 		{`shard --count 1 all -- ./job`, "ready"},
+		{`tf -- ./job`, "ready"},
+		{`watch`, "holdfast: watching"},
+		{`ls --watch`, "busy"},
+		{`run --server zk://127.0.0.1:1 job -- true`, "refused"},
+		{`watch --server zk://127.0.0.1:1`, "refused"},
+		{`bench --server zk://127.0.0.1:1`, "refused"},
 	} {
 		for _, script := range []string{"bash", "dash"} {
 			c.enter(script + ` -c 'holdfast ` + tt.command + `; echo ne""xt'`)

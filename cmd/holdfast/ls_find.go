@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -18,6 +16,8 @@ import (
 	"holdfast/internal/budget"
 	"holdfast/internal/deed"
 	"holdfast/internal/survey"
+	layouts "holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/zk"
 )
 
@@ -29,7 +29,7 @@ type located struct {
 	// unreadable: there is no permission to read the node or a place in its queue. There may be locks below it.
 	unreadable bool
 	// reserved is what --min-hold keeps; only status reads it.
-	reserved *holdfast.Reservation
+	reserved *reserve.Reservation
 	lastRun  *holdfast.Result // of --once-per; only status reads it
 }
 
@@ -99,28 +99,9 @@ func readPermits(ctx context.Context, c *zk.Client, path string, queue []holdfas
 	return p, nil
 }
 
-// pause waits for a short time before another attempt. It returns false if ctx has ended.
-func pause(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(10*time.Millisecond + rand.N(40*time.Millisecond)):
-		return true
-	}
-}
-
-// retry sends a read again while the server throttles, or if the connection broke.
-func retry(ctx context.Context, read func() error) error {
-	for {
-		if err := read(); !zk.SafeToRetry(err) || !pause(ctx) {
-			return err
-		}
-	}
-}
-
 // get reads the data of a node.
 func get(ctx context.Context, c *zk.Client, path string) (data []byte, err error) {
-	err = retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		data, _, err = c.Get(ctx, path)
 		return err
 	})
@@ -129,7 +110,7 @@ func get(ctx context.Context, c *zk.Client, path string) (data []byte, err error
 
 // children lists a node.
 func children(ctx context.Context, c *zk.Client, path string) (listed []string, err error) {
-	err = retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		listed, _, err = c.Children(ctx, path)
 		return err
 	})
@@ -150,7 +131,7 @@ func isSemaphore(children []string, queue []holdfast.Entry, layout holdfast.Layo
 			return true
 		}
 	}
-	return layout.Name == holdfast.LayoutKazoo.Name && slices.ContainsFunc(queue, func(e holdfast.Entry) bool {
+	return layout.Name == layouts.Kazoo.Name && slices.ContainsFunc(queue, func(e holdfast.Entry) bool {
 		return strings.Contains(e.Name, "/") || e.Shared && !layout.Contends(e.Name)
 	})
 }
@@ -298,7 +279,7 @@ func (w *walk) visit(ctx context.Context, v visit) (found []located, below []vis
 			places[dirs[0]], places[dirs[1]] = true, true
 		}
 	}
-	kazoo := w.layout.Name == holdfast.LayoutKazoo.Name
+	kazoo := w.layout.Name == layouts.Kazoo.Name
 	for _, child := range children {
 		of, turnstile := strings.CutSuffix(child, kazooTurnstile)
 		if places[child] || kazoo && turnstile && present[of] {
@@ -349,7 +330,7 @@ func inspect(ctx context.Context, c *zk.Client, path string, layout holdfast.Lay
 
 // catchUp returns when the server shows what was written before. It may be behind the one that granted a lock.
 func catchUp(ctx context.Context, c *zk.Client, path string) error {
-	return retry(ctx, func() error { return c.Sync(ctx, path) })
+	return zk.Retry(ctx, func() error { return c.Sync(ctx, path) })
 }
 
 // list returns a node's children, nil if the node does not exist.

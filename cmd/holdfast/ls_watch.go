@@ -18,7 +18,7 @@ import (
 // lsPause is the shortest time between two lists of ls --watch.
 const lsPause = time.Second
 
-// lsWatchAgain is when ls --watch asks again for a watch that the server does not have.
+// lsWatchAgain is when ls --watch asks again for a watch that the server does not have, and reads again without an event.
 const lsWatchAgain = time.Minute
 
 // lsWatch implements ls --watch. list reads the locks to print.
@@ -102,8 +102,11 @@ func watchChanges(ctx context.Context, c *zk.Client, path string, changes chan<-
 			return err
 		default:
 			change() // there may have been some before
+			again := time.NewTicker(lsWatchAgain)
 			for ended := false; !ended; {
 				select {
+				case <-again.C: // no event tells of a node that has become unreadable
+					change()
 				case _, ok := <-w.C: // an event with an error, too, asks for another look
 					ended = !ok
 					change()
@@ -111,6 +114,7 @@ func watchChanges(ctx context.Context, c *zk.Client, path string, changes chan<-
 					ended = true
 				}
 			}
+			again.Stop()
 			w.Stop()
 		}
 		select {

@@ -10,11 +10,16 @@ import (
 
 	"holdfast"
 	"holdfast/internal/mcp"
+	"holdfast/layout"
 	"holdfast/zk"
 )
 
-// maxListed is how many locks a list for a model has.
-const maxListed = 100
+// maxListed is how many locks a list for a model has, and maxPlaces how many of their holders and waiters. The first
+// place of each lock is there in any case.
+const (
+	maxListed = 100
+	maxPlaces = 1000
+)
 
 func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 	var args struct {
@@ -42,7 +47,7 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, errUnreachable)
 	defer cancel()
-	found, err := findLocks(ctx, conn.client, read, holdfast.LayoutCurator)
+	found, err := findLocks(ctx, conn.client, read, layout.Curator)
 	if errors.Is(err, zk.ErrNoNode) {
 		found, err = nil, nil // nobody has used a lock yet
 	}
@@ -52,7 +57,7 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 	now := time.Now()
 	var lines []string
 	docs := []lockDocument{}
-	more := 0
+	more, room, left := 0, maxPlaces, 0
 	for _, l := range leasesOf(found, tree) {
 		name := a.nameOf(l.path, tree)
 		if len(l.queue) == 0 || !strings.HasPrefix(l.path, read) || !strings.HasPrefix(name, args.Prefix) && !strings.HasPrefix(l.path, prefix) {
@@ -62,7 +67,10 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 			more++
 			continue
 		}
-		docs = append(docs, describe(name, l.path, l.queue, now))
+		shown := l.queue[:max(min(len(l.queue), room), 1)]
+		room -= len(shown)
+		left += len(l.queue) - len(shown)
+		docs = append(docs, describe(name, l.path, shown, now))
 		lines = append(lines, fmt.Sprintf("%s: %s%s", escape(name), l.listed(now, strings.HasPrefix(l.path, tree+"/")), a.own(l.path)))
 	}
 	text := strings.Join(lines, "\n")
@@ -72,7 +80,12 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 	if more > 0 {
 		text += fmt.Sprintf("\n%d more; give a longer prefix.", more)
 	}
-	return answer(text, map[string]any{"locks": docs, "more": more}), nil
+	result := map[string]any{"locks": docs, "more": more}
+	if left > 0 {
+		text += fmt.Sprintf("\n%d holders and waiters are not in the data; give a longer prefix.", left)
+		result["more_places"] = left
+	}
+	return answer(text, result), nil
 }
 
 // leasesOf leaves in the queues of a tree what its users asked for. A lease is a place as a writer in the queue of its

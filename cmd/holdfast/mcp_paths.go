@@ -2,10 +2,11 @@ package main
 
 import (
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"holdfast/zk"
 )
 
 // leaseTree is the name of the tree of leases without --tree.
@@ -77,7 +78,7 @@ func within(path, dir string) bool {
 // nameOf returns the name of a lock, or of a lease with the slashes of its path.
 func (a *agent) nameOf(path, tree string) string {
 	if below, ok := strings.CutPrefix(path, tree+"/"); ok {
-		if plain, err := url.PathUnescape(below); err == nil {
+		if plain, err := zk.UnescapeName(below); err == nil {
 			return strings.TrimSuffix(a.tree+plain, "/")
 		}
 	}
@@ -86,6 +87,6 @@ func (a *agent) nameOf(path, tree string) string {
 
 // isAbove reports whether the queue at above is that of a path above another one of the tree.
 func isAbove(above, path, tree string) bool {
-	slash := url.PathEscape("/")
+	slash := zk.EscapeName("/")
 	return above != path && (above == tree+"/"+slash || strings.HasPrefix(path, above+slash))
 }

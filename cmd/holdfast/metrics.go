@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -16,7 +15,6 @@ import (
 
 	"holdfast"
 	"holdfast/internal/daemon"
-	"holdfast/zk"
 )
 
 // metricsFlag is --metrics, the address at which Prometheus reads the metrics of this process's locks.
@@ -176,7 +174,7 @@ func (m *metrics) observed() holdfast.Option {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if lost {
-			m.of(e.Path).losses[lossReason(e.Err)]++
+			m.of(e.Path).losses[e.Outcome]++
 		}
 		if l := m.current[e.Hold]; l != nil {
 			delete(m.current, e.Hold)
@@ -191,12 +189,12 @@ func (m *metrics) observed() holdfast.Option {
 			m.of(e.Path).waiters++
 			return nil
 		},
-		Acquired: func(ctx context.Context, e holdfast.Event) {
+		Acquired: func(_ context.Context, e holdfast.Event) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			l := m.of(e.Path)
 			l.waiters--
-			l.waits[waitResult(ctx, e.Err)].add(e.Took)
+			l.waits[e.Outcome].add(e.Took)
 			if e.Hold != nil {
 				l.held++
 				m.current[e.Hold] = l
@@ -208,40 +206,7 @@ func (m *metrics) observed() holdfast.Option {
 }
 
 // The values of the labels result and reason, as in promholdfast.
-var (
-	results     = []string{"acquired", "locked", "timeout", "canceled", "deadlock", "error"}
-	lossReasons = []string{"session_expired", "client_closed", "auth_failed", "node_removed"}
-)
-
-// waitResult classifies the end of a call.
-func waitResult(ctx context.Context, err error) string {
-	switch {
-	case err == nil:
-		return "acquired"
-	case errors.Is(err, holdfast.ErrLocked):
-		return "locked"
-	case errors.Is(err, holdfast.ErrDeadlock):
-		return "deadlock"
-	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(context.Cause(ctx), errWaitOver):
-		return "timeout"
-	case ctx.Err() != nil:
-		return "canceled"
-	}
-	return "error"
-}
-
-// lossReason classifies a loss.
-func lossReason(err error) string {
-	switch {
-	case errors.Is(err, zk.ErrClosed):
-		return "client_closed"
-	case errors.Is(err, zk.ErrAuthFailed):
-		return "auth_failed"
-	case errors.Is(err, zk.ErrSessionExpired):
-		return "session_expired"
-	}
-	return "node_removed"
-}
+var results, lossReasons = holdfast.Outcomes(), holdfast.Losses()
 
 // handler answers GET /metrics.
 func (m *metrics) handler() http.Handler {

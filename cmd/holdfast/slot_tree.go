@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/zk"
 )
 
 // slotTreeFlags are the flags of the kinds of lock that are made of others: slots and trees.
@@ -61,15 +61,14 @@ func (f *slotTreeFlags) place(name, path string) (place, string, error) {
 	if below == "" {
 		p.root = path
 	}
-	slash := url.PathEscape("/")
-	queue := p.root + "/" + slash
+	queue := p.root + "/" + zk.EscapeName("/")
 	if below == "" {
 		return p, queue, nil
 	}
 	name = ""
 	for _, part := range strings.Split(below, "/") {
 		p.above = append([]string{queue}, p.above...)
-		name += slash + url.PathEscape(part)
+		name += zk.EscapeName("/" + part)
 		queue = p.root + "/" + name
 	}
 	return p, queue, nil
@@ -77,7 +76,7 @@ func (f *slotTreeFlags) place(name, path string) (place, string, error) {
 
 // treeName returns the name of an ancestor of the lock in its tree, from the path of the ancestor's queue.
 func (k *taker) treeName(path string) string {
-	below, err := url.PathUnescape(strings.TrimPrefix(path, k.root+"/"))
+	below, err := zk.UnescapeName(strings.TrimPrefix(path, k.root+"/"))
 	if err != nil {
 		return k.lockName(path)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"holdfast/internal/daemon"
 	"holdfast/ui"
+	"holdfast/zk"
 )
 
 const (
@@ -206,7 +207,7 @@ func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
 	defer l.Close()
 	return g.stay(ctx, say, func(c *connection) error {
 		// A server that wants a login refuses the first request: that is an error now, and not only on the page.
-		if err := retry(ctx, func() error { _, _, err := c.client.Exists(ctx, parent(prefix)); return err }); err != nil {
+		if err := zk.Retry(ctx, func() error { _, _, err := c.client.Exists(ctx, parent(prefix)); return err }); err != nil {
 			return err
 		}
 		announced := make(chan string, 1) // the first URL: the page is there before it is printed

@@ -195,24 +195,28 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 	})
 }
 
-// untilStopped returns a context that INT or TERM ends. A second signal ends the process.
+// untilStopped returns a context that INT or TERM ends. After INT, its cause is a keyed. A second signal ends the process.
 func untilStopped(ctx context.Context) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
 	stopSignals := supervise.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
+		var cause error
 		select {
-		case <-signals:
+		case sig := <-signals:
+			if sig == os.Interrupt {
+				cause = endedBy(sig)
+			}
 		case <-ctx.Done():
 		}
 		stopSignals()
-		cancel()
+		cancel(cause)
 	}()
-	return ctx, cancel
+	return ctx, func() { cancel(nil) }
 }
 
 // stay runs f with a connection until f returns or ctx ends. It is for the commands that go on when no server
-// answers. The end of ctx is no error.
+// answers. The end of ctx is no error, except that ctrl-C ends the script around the command, too.
 func (g *globals) stay(ctx context.Context, say *sayer, f func(*connection) error) error {
 	t, err := g.target()
 	if err != nil {
@@ -223,7 +227,11 @@ func (g *globals) stay(ctx context.Context, say *sayer, f func(*connection) erro
 		defer c.close()
 		err = f(c)
 	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	key, interrupted := errors.AsType[keyed](context.Cause(ctx))
+	switch {
+	case err != nil && interrupted:
+		return key
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return nil
 	}
 	return t.unreachable(err)

@@ -10,8 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 	"time"
 
 	"ariga.io/atlas/sql/schema"
@@ -43,7 +41,7 @@ func New(c *zk.Client, path string, opts ...holdfast.Option) *Locker {
 // holdfast.ErrLost if the lock was lost before; then another program may have changed the schema at the same
 // time. It is holdfast.ErrNotHeld if the function is called again.
 func (l *Locker) Lock(ctx context.Context, name string, timeout time.Duration) (schema.UnlockFunc, error) {
-	m := holdfast.NewMutex(l.client, l.path+"/"+escape(name), l.opts...)
+	m := holdfast.NewMutex(l.client, l.path+"/"+zk.EscapeName(name), l.opts...)
 	if timeout > 0 {
 		bounded, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w (waited %v)", schema.ErrLocked, timeout))
 		defer cancel()
@@ -61,12 +59,4 @@ func (l *Locker) Lock(ctx context.Context, name string, timeout time.Duration) (
 		return nil, err
 	}
 	return h.Unlock, nil
-}
-
-// escape returns the name of a node for any name of a lock.
-func escape(name string) string {
-	if strings.Trim(name, ".") == "" {
-		return strings.ReplaceAll(name, ".", "%2E") // . and .. are no names of nodes
-	}
-	return url.PathEscape(name)
 }

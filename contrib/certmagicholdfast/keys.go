@@ -1,11 +1,12 @@
 package certmagicholdfast
 
 import (
-	"net/url"
 	"path"
 	"strings"
 
 	"github.com/caddyserver/certmagic"
+
+	"holdfast/zk"
 )
 
 // clean returns the canonical form of a key: without slashes at its ends, and without the elements "", "." and
@@ -20,17 +21,9 @@ func elements(key string) []string {
 	return strings.Split(key, "/")
 }
 
-// escape returns the name of a node for any text: letters, digits and most signs stay.
-func escape(text string) string {
-	if strings.Trim(text, ".") == "" {
-		return strings.ReplaceAll(text, ".", "%2E") // . and .. are no names of nodes
-	}
-	return url.PathEscape(text)
-}
-
-// unescape returns the text of a node's name. A name that no escape made is its own text.
+// unescape returns the text of a node's name. A name that zk.EscapeName cannot have made is its own text.
 func unescape(name string) string {
-	text, err := url.PathUnescape(name)
+	text, err := zk.UnescapeName(name)
 	if err != nil {
 		return name
 	}

@@ -44,7 +44,7 @@ func newLocks(cfg Config) (*locks, error) {
 }
 
 func (l *locks) mutex(name string) *holdfast.Mutex {
-	return holdfast.NewMutex(l.cfg.Client, l.cfg.Path+"/locks/"+escape(name), holdfast.WithOwner(l.cfg.Owner), holdfast.WithACL(l.cfg.ACL...))
+	return holdfast.NewMutex(l.cfg.Client, l.cfg.Path+"/locks/"+zk.EscapeName(name), holdfast.WithOwner(l.cfg.Owner), holdfast.WithACL(l.cfg.ACL...))
 }
 
 // Lock waits for the lock until ctx ends; the error then wraps the cause of ctx. While this program holds the lock, Lock

@@ -87,9 +87,6 @@ func open(acl []zk.ACL) bool {
 	return len(acl) == 0 || slices.ContainsFunc(acl, anyone)
 }
 
-// pause is the time between two attempts of a request.
-const pause = 20 * time.Millisecond
-
 // Store sets the value of key. If the connection is lost, Store sends the value again while ctx lives. The error is
 // zk.ErrTooLarge for a value that is too large, and holdfast.ErrLost if the lock of the key was lost.
 func (s *Storage) Store(ctx context.Context, key string, value []byte) error {
@@ -114,7 +111,7 @@ func (s *Storage) Store(ctx context.Context, key string, value []byte) error {
 		case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion):
 			continue // another program, or an attempt whose answer was lost
 		case errors.Is(err, zk.ErrNoNode):
-			if err = s.makeDirectory(ctx, path.Dir(node)); err == nil {
+			if err = s.cfg.Client.CreateAll(ctx, path.Dir(node), s.cfg.ACL...); err == nil {
 				continue
 			}
 		case errors.Is(err, zk.ErrTooLarge):
@@ -138,42 +135,12 @@ func (s *Storage) change(ctx context.Context, key string, ops ...zk.Op) error {
 	})
 }
 
-// again calls request until it has an answer.
+// again calls request until it has an answer, in whatever session.
 func again(ctx context.Context, request func() error) error {
-	for {
-		err := request()
+	return zk.RetryIf(ctx, func(err error) bool {
 		lost := errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, zk.ErrThrottled)
-		if !lost || errors.Is(err, holdfast.ErrLost) {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// makeDirectory makes node and the missing nodes above it. The root is the client's chroot.
-func (s *Storage) makeDirectory(ctx context.Context, node string) error {
-	for {
-		err := again(ctx, func() error {
-			_, _, err := s.cfg.Client.Create(ctx, node, nil, zk.Persistent, s.cfg.ACL...)
-			return err
-		})
-		switch {
-		case errors.Is(err, zk.ErrNodeExists):
-			return nil
-		case errors.Is(err, zk.ErrNoNode) && node == "/":
-			return fmt.Errorf("%w: create the chroot, for example with Config.CreateChroot", err)
-		case errors.Is(err, zk.ErrNoNode):
-			if err := s.makeDirectory(ctx, path.Dir(node)); err != nil {
-				return err
-			}
-		default:
-			return err
-		}
-	}
+		return lost && !errors.Is(err, holdfast.ErrLost)
+	}, request)
 }
 
 // read calls f with a session whose server has applied everything that was stored before.
@@ -183,7 +150,7 @@ func (s *Storage) read(ctx context.Context, f func(*zk.Session) error) error {
 		if err != nil {
 			return err
 		}
-		// A sync is not enough at the server that leads, see zk.Client.Sync.
+		// A sync is not enough at the server that leads, see zk.Calls.Sync.
 		_, err = session.Multi(ctx, zk.CheckOp(s.cfg.Path, zk.AnyVersion))
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) { // a transaction all the same
 			return err
@@ -332,7 +299,7 @@ func (s *Storage) remove(ctx context.Context, key string, below []string) error 
 func (s *Storage) node(key string) string {
 	node := s.cfg.Path + "/values"
 	for _, name := range elements(key) {
-		node += "/" + escape(name)
+		node += "/" + zk.EscapeName(name)
 	}
 	return node
 }

@@ -18,8 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -198,7 +196,7 @@ func (l *Locker) lock(ctx, job context.Context, key string, now time.Time) (*run
 
 // attempt locks the job once, and decides whether the fire has run.
 func (l *Locker) attempt(ctx, job context.Context, key string, now time.Time) (*run, error) {
-	path := l.path + "/" + escape(key)
+	path := l.path + "/" + zk.EscapeName(key)
 	h, err := holdfast.NewMutex(l.client, path, l.options()...).Lock(ctx)
 	if err != nil {
 		return nil, err
@@ -319,28 +317,17 @@ func next(start, began, now, d int64) (_ int64, ok bool) {
 
 // joined returns when the holder joined the queue, by the server's clock.
 func (l *Locker) joined(ctx context.Context, h *holdfast.Hold) (time.Time, error) {
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		stat, ok, err := l.client.Exists(ctx, h.Path())
-		switch {
-		case err == nil && ok:
-			return time.UnixMilli(stat.Ctime), nil
-		case err == nil:
-			return time.Time{}, holdfast.ErrLost
-		case !zk.SafeToRetry(err):
-			return time.Time{}, err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return time.Time{}, context.Cause(ctx)
-		}
+	var stat zk.Stat
+	var there bool
+	err := zk.Retry(ctx, func() (err error) {
+		stat, there, err = l.client.Exists(ctx, h.Path())
+		return err
+	})
+	switch {
+	case err != nil:
+		return time.Time{}, err
+	case !there:
+		return time.Time{}, holdfast.ErrLost
 	}
-}
-
-// escape returns the name of a job as one element of a path.
-func escape(key string) string {
-	if strings.Trim(key, ".") == "" {
-		return strings.ReplaceAll(key, ".", "%2E")
-	}
-	return url.PathEscape(key)
+	return time.UnixMilli(stat.Ctime), nil
 }

@@ -92,7 +92,7 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	defer cancel()
 	_, stat, err := l.client.Create(ctx, l.path, data, zk.Persistent, l.acl...)
 	if errors.Is(err, zk.ErrNoNode) {
-		if err := l.makeParents(ctx, path.Dir(l.path)); err != nil {
+		if err := l.client.CreateAll(ctx, path.Dir(l.path), l.acl...); err != nil {
 			return fmt.Errorf("create the nodes above the record of the election: %w", err)
 		}
 		_, stat, err = l.client.Create(ctx, l.path, data, zk.Persistent, l.acl...)
@@ -102,23 +102,6 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	}
 	l.saw(stat.Version)
 	return nil
-}
-
-// makeParents makes node and the missing nodes above it. The root is the client's chroot.
-func (l *Lock) makeParents(ctx context.Context, node string) error {
-	_, _, err := l.client.Create(ctx, node, nil, zk.Persistent, l.acl...)
-	if errors.Is(err, zk.ErrNoNode) && node == "/" {
-		return fmt.Errorf("%w: create the chroot, for example with Config.CreateChroot", err)
-	}
-	if errors.Is(err, zk.ErrNoNode) {
-		if err = l.makeParents(ctx, path.Dir(node)); err == nil {
-			_, _, err = l.client.Create(ctx, node, nil, zk.Persistent, l.acl...)
-		}
-	}
-	if errors.Is(err, zk.ErrNodeExists) {
-		return nil
-	}
-	return err
 }
 
 // Update replaces the record that was read or written last. The error is apierrors.NewConflict if another candidate

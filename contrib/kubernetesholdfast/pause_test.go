@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -116,5 +117,9 @@ func TestAPausedLeaderGoesOnForRenewDeadline(t *testing.T) {
 	t.Logf("the first leader went on for %v", took)
 	if took > shortDeadline+slack {
 		t.Errorf("the first leader went on for %v; the README says RenewDeadline, %v", took, shortDeadline)
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil || !strings.Contains(string(readme), "goes on for up to `RenewDeadline`") {
+		t.Errorf("the README does not say how long a paused leader goes on (%v)", err)
 	}
 }

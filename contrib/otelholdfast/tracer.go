@@ -151,7 +151,7 @@ func (t *Tracer) acquired(ctx context.Context, e holdfast.Event) {
 		a.cancel()
 	}
 	wait := a.span.get()
-	r := result(ctx, e.Err)
+	r := e.Outcome
 	wait.SetAttributes(attribute.String("holdfast.lock.result", r))
 	// That TryLock finds the lock held is an answer, and no failure.
 	if e.Err != nil && r != "locked" {
@@ -196,21 +196,4 @@ func (t *Tracer) over(ctx context.Context, e holdfast.Event) {
 func failed(s trace.Span, kind string, err error) {
 	s.SetAttributes(semconv.ErrorTypeKey.String(kind))
 	s.SetStatus(codes.Error, err.Error())
-}
-
-// result classifies the end of a call. A context can end with any cause, so ctx is asked and not err.
-func result(ctx context.Context, err error) string {
-	switch {
-	case err == nil:
-		return "acquired"
-	case errors.Is(err, holdfast.ErrLocked):
-		return "locked"
-	case errors.Is(err, holdfast.ErrDeadlock):
-		return "deadlock"
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return "timeout"
-	case ctx.Err() != nil:
-		return "canceled"
-	}
-	return "error"
 }

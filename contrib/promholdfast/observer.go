@@ -2,18 +2,15 @@ package promholdfast
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"holdfast"
-	"holdfast/zk"
 )
 
-// results are the values of the label result of holdfast_acquire_total and holdfast_wait_seconds.
-var results = []string{"acquired", "locked", "timeout", "canceled", "deadlock", "error"}
-
-// reasons are the values of the label reason of holdfast_lost_total.
-var reasons = []string{"session_expired", "client_closed", "auth_failed", "node_removed"}
+var (
+	results = holdfast.Outcomes() // of the label result of holdfast_acquire_total and holdfast_wait_seconds
+	reasons = holdfast.Losses()   // of the label reason of holdfast_lost_total
+)
 
 // Observer returns hooks for [holdfast.WithObserver]. All locks can share them.
 //
@@ -28,12 +25,12 @@ func (c *Collector) Observer() *holdfast.Observer {
 		Acquired: func(ctx context.Context, e holdfast.Event) {
 			noted := event{kind: acquired, name: e.Path, hold: e.Hold, exclusive: exclusive(e.Op), took: e.Took, at: tick(), span: sampled(ctx)}
 			if e.Hold == nil {
-				noted.outcome = index(results, result(ctx, e.Err))
+				noted.outcome = index(results, e.Outcome)
 			}
 			c.note(&noted)
 		},
 		Lost: func(_ context.Context, e holdfast.Event) {
-			c.note(&event{kind: lost, name: e.Path, outcome: index(reasons, reason(e.Err)), hold: e.Hold, took: e.Took})
+			c.note(&event{kind: lost, name: e.Path, outcome: index(reasons, e.Outcome), hold: e.Hold, took: e.Took})
 		},
 		Released: func(_ context.Context, e holdfast.Event) {
 			c.note(&event{kind: released, hold: e.Hold, took: e.Took})
@@ -72,34 +69,4 @@ func (c *Collector) over(e *event) {
 	delete(c.current, e.hold)
 	c.leave(h.queue)
 	observe(h.span, l.hold, e.took)
-}
-
-// result classifies the end of a call. A context can end with any cause, so ctx is asked and not err.
-func result(ctx context.Context, err error) string {
-	switch {
-	case err == nil:
-		return "acquired"
-	case errors.Is(err, holdfast.ErrLocked):
-		return "locked"
-	case errors.Is(err, holdfast.ErrDeadlock):
-		return "deadlock"
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return "timeout"
-	case ctx.Err() != nil:
-		return "canceled"
-	}
-	return "error"
-}
-
-// reason classifies a loss. A hold is lost with its session, or with its node.
-func reason(err error) string {
-	switch {
-	case errors.Is(err, zk.ErrClosed):
-		return "client_closed"
-	case errors.Is(err, zk.ErrAuthFailed):
-		return "auth_failed"
-	case errors.Is(err, zk.ErrSessionExpired):
-		return "session_expired"
-	}
-	return "node_removed"
 }

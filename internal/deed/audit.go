@@ -129,17 +129,17 @@ func write(ctx context.Context, c *zk.Client, e Entry) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		data, stat, err := c.Get(ctx, Path)
+		var data []byte
+		var stat zk.Stat
+		err := zk.Retry(ctx, func() (err error) {
+			data, stat, err = c.Get(ctx, Path)
+			return err
+		})
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			if _, _, err := c.Create(ctx, parent, nil, zk.Persistent); err != nil && !errors.Is(err, zk.ErrNodeExists) && !zk.MayHaveHappened(err) {
+			if err := c.CreateAll(ctx, Path); err != nil {
 				return err
 			}
-			if _, _, err := c.Create(ctx, Path, nil, zk.Persistent); err != nil && !errors.Is(err, zk.ErrNodeExists) && !zk.MayHaveHappened(err) {
-				return err
-			}
-			continue
-		case zk.SafeToRetry(err) && pause(ctx):
 			continue
 		case err != nil:
 			return err

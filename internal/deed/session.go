@@ -100,29 +100,25 @@ func takeAway(ctx context.Context, c *zk.Client, session int64, places []Session
 // takeAwayTogether is takeAway in one transaction. Nodes that no longer belong to the session stay: names of single
 // nodes and of slots come back.
 func takeAwayTogether(ctx context.Context, c *zk.Client, session int64, places []SessionPlace) (int, error) {
-	removed := 0 // by a transaction whose answer was lost
-	for {
-		ops, err := removals(ctx, c, session, places)
-		if err == nil && len(ops) == 0 {
-			return removed, nil
-		}
-		lost := false
-		if err == nil {
-			_, err = c.Multi(ctx, ops...)
-			if lost = errors.Is(err, zk.ErrConnectionLoss); lost {
-				removed = len(ops)
-			}
-		}
-		again := lost || zk.SafeToRetry(err) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)
-		switch {
-		case err == nil:
-			return len(ops), nil
-		case !again:
-			return 0, err
-		case !pause(ctx):
-			return 0, context.Cause(ctx)
-		}
+	removed := 0 // by the latest transaction that was executed, or that may have been
+	again := func(err error) bool {
+		return zk.SafeToRetry(err) || errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)
 	}
+	err := zk.RetryIf(ctx, again, func() error {
+		ops, err := removals(ctx, c, session, places)
+		if err != nil || len(ops) == 0 {
+			return err
+		}
+		_, err = c.Multi(ctx, ops...)
+		if err == nil || errors.Is(err, zk.ErrConnectionLoss) {
+			removed = len(ops)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
 }
 
 // removals returns the operations that remove those of the places that still belong to the session.

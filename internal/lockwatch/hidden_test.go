@@ -1,13 +1,14 @@
 package lockwatch
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -131,7 +132,7 @@ func TestAWaiterBehindAHiddenPlaceHasNotAcquired(t *testing.T) {
 					}
 					makeAll(t, s.c, "/locks")
 					tt.before(s)
-					r := watch(t, srv.Client(), holdfast.LayoutCurator, false)
+					r := watch(t, srv.Client(), layout.Curator, false)
 					tt.act(s)
 					time.Sleep(5 * time.Second)
 					synctest.Wait()
@@ -155,4 +156,56 @@ func TestAWaiterBehindAHiddenPlaceHasNotAcquired(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A node becomes unreadable and is removed, and no event tells of that. The copy that the page shows does not keep it.
+func TestAMirrorForgetsAHiddenNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c := srv.Client()
+		makeAll(t, c, "/locks", "/locks/db", "/locks/db/open", "/locks/db/hidden")
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		m := &Mirror{Base: "/locks", Hold: func(change func()) {
+			mu.Lock()
+			defer mu.Unlock()
+			change()
+		}, Lost: func(err error) {
+			if ctx.Err() == nil {
+				t.Errorf("lost: %v", err)
+			}
+		}, Reset: func(bool) {}, Changed: func(string, time.Time) {}}
+		done := make(chan error)
+		defer func() { cancel(); <-done }()
+		go func() { done <- m.Follow(ctx, srv.Client()) }()
+		time.Sleep(5 * time.Second)
+		secret := zk.ACL{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}
+		if _, err := c.SetACL(t.Context(), "/locks/db/hidden", []zk.ACL{secret}, zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		has := func(name string) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return m.Nodes["/locks/db/"+name] != nil
+		}
+		time.Sleep(5 * time.Minute)
+		if !has("hidden") {
+			t.Error("the copy has lost a node that is there")
+		}
+		if err := c.Delete(t.Context(), "/locks/db/hidden", zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(62 * time.Second)
+		if has("hidden") || !has("open") {
+			t.Errorf("hidden: %v, open: %v", has("hidden"), has("open"))
+		}
+		if _, _, err := c.Create(t.Context(), "/locks/db/later", nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if !has("later") {
+			t.Error("the copy does not go on")
+		}
+	})
 }

@@ -43,8 +43,8 @@ type Mirror struct {
 	Base  string
 	Nodes map[string]*Node
 
-	// Reset, if not nil, is called when the mirror has been read anew. Changes in between are not reported.
-	// polls says that the server has no persistent watches, so each reading is a Reset.
+	// Reset, if not nil, is called when the mirror has been read anew: at first, after Lost, and once or twice a minute. Changes
+	// in between are not reported. polls says that the server has no persistent watches, so each reading is a Reset.
 	Reset func(polls bool)
 	// Changed, if not nil, is called after each creation, removal and change of data, in order.
 	Changed func(path string, at time.Time)
@@ -111,11 +111,20 @@ func (m *Mirror) follow(ctx context.Context, c *zk.Client) error {
 		return err
 	}
 	credit, last := float64(atOnce), time.Now() // events that are read at once
+	var pace Pace
+	again := time.NewTimer(queue.LookAgain())
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-p.more:
+		case began := <-again.C: // no event tells of a node that has become unreadable
+			if err := m.reset(ctx, c, p); err != nil {
+				return err
+			}
+			again.Reset(pace.Pause(queue.LookAgain(), time.Since(began)))
+			continue
 		}
 		events, over := p.take()
 		missed := false

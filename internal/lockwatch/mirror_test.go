@@ -70,7 +70,7 @@ func TestAMirrorReadsChangesTogether(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				time.Sleep(time.Minute)
+				time.Sleep(20 * time.Second) // before the mirror looks again
 				mu.Lock()
 				for i := range n {
 					if node := m.Nodes[fmt.Sprintf("/l/%d", i)]; node == nil || !bytes.Equal(node.Data, []byte{byte(i)}) {

@@ -99,7 +99,7 @@ func (p *Place) Detach(data func() ([]byte, error), lasts time.Duration) (c Chan
 			}
 			c.Doubt = read != nil
 			return c, read
-		case errors.Is(err, zk.ErrUnimplemented) && ttl > 0:
+		case ttl > 0 && (errors.Is(err, zk.ErrUnimplemented) || errors.Is(err, zk.ErrBadArguments)):
 			ttl = 0 // the server has no such nodes; nothing was done
 		case errors.Is(err, zk.ErrUnimplemented): // no transactions at all
 			c.Doubt = c.Doubt || zk.MayHaveHappened(err)

@@ -19,14 +19,18 @@ import (
 // The arrows of the design: which package may import which. They point down only.
 //
 //	holdfast → internal/balance
+//	holdfast, once, shards, reserve → internal/lend     internal/lend → internal/queue, zk
 //	holdfast, cmd/holdfast, internal/lockwatch, internal/survey → internal/budget
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
 //	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/survey, internal/waitgraph
+//	holdfast → internal/tenure     internal/tenure → internal/queue, internal/queue/names, zk
 //	holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
 //	cmd/holdfast → internal/survey, internal/waitgraph     internal/survey → internal/waitgraph, internal/queue, internal/queue/names, zk
 //	cmd/holdfast → internal/deed     internal/deed → holdfast, zk, internal/survey, internal/waitgraph
 //	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
+//	reserve → holdfast, internal/lend, internal/queue, zk     cmd/holdfast, internal/deed → reserve
+//	layout → holdfast     cmd/holdfast, ui → layout
 //	fence → holdfast
 //	cmd/holdfast → internal/mcp
 //	cmd/holdfast → terraform     terraform → holdfast, zk
@@ -37,13 +41,21 @@ import (
 // needs a server.
 var arrows = map[string]part{
 	"": {
-		mayImport: []string{"internal/balance", "internal/budget", "internal/queue", "internal/queue/names", "zk"},
+		mayImport: []string{"internal/balance", "internal/budget", "internal/lend", "internal/queue", "internal/queue/names", "internal/tenure", "zk"},
 		external:  []string{"golang.org/x/sync", "golang.org/x/sys"},
 		reason:    "who imports the lock gets the client and the standard library: no server, no store, no metrics library, no command line",
 	},
 	"internal/queue": {
 		mayImport: []string{"internal/queue/names", "zk"},
 		reason:    "a place in a queue knows the client and the names: Holds, options and re-entry are above it",
+	},
+	"internal/lend": {
+		mayImport: []string{"internal/queue", "zk"},
+		reason:    "what holdfast lends are functions that it sets itself: this package must not import it",
+	},
+	"internal/tenure": {
+		mayImport: []string{"internal/queue", "internal/queue/names", "zk"},
+		reason:    "what several Holds share knows no Hold, no option and no kind of lock",
 	},
 	"internal/survey": {
 		mayImport: []string{"internal/budget", "internal/queue", "internal/queue/names", "internal/waitgraph", "zk"},
@@ -95,6 +107,14 @@ var arrows = map[string]part{
 		external:  []string{"golang.org/x/sys"},
 		reason:    "zklocal brings a server and the client's configuration together: locks and commands are above it",
 	},
+	"reserve": {
+		mayImport: []string{"", "internal/lend", "internal/queue", "zk"},
+		reason:    "a reservation is for a Hold and kept in a node of its own: what it needs of holdfast is exported or lent, and it brings no server and no command",
+	},
+	"layout": {
+		mayImport: []string{""},
+		reason:    "the layouts of other libraries are values of holdfast's type: this package knows no client and no lock",
+	},
 	"fence": {
 		mayImport: []string{""},
 		reason:    "a fence needs a Hold's token and what guards the resource; programs without a database must not get one with the lock, so it is a package of its own",
@@ -114,7 +134,7 @@ var arrows = map[string]part{
 		reason:    "zktest is imported by tests of all sorts, so it brings the server, the client and nothing else",
 	},
 	"internal/deed": {
-		mayImport: []string{"", "zk", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"", "reserve", "zk", "internal/survey", "internal/waitgraph"},
 		reason:    "a deed to a lock of others is one for the commands and for the page: this package asks nobody, prints nothing and knows no request",
 	},
 	"internal/mcp": {
@@ -122,7 +142,7 @@ var arrows = map[string]part{
 	},
 	"ui": {
 		// The packages below internal/ follow the locks and find the waits, for the commands, too.
-		mayImport: []string{"", "zk", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
 	},
 	"internal/supervise": {
@@ -139,7 +159,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "terraform", "", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"ui", "terraform", "", "layout", "reserve", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -313,6 +333,14 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"chaos", "github.com/anishathalye/porcupine", ""},
 		{"chaos", "holdfast/zkserver", "made to fail"},
 		{"zk", "holdfast/chaos", "of use without"},
+		{"layout", "holdfast", ""},
+		{"layout", "holdfast/zk", "no client"},
+		{"reserve", "holdfast", ""},
+		{"reserve", "holdfast/internal/lend", ""},
+		{"reserve", "holdfast/internal/queue", ""},
+		{"reserve", "holdfast/zkserver", "no server"},
+		{"", "holdfast/reserve", "no command line"},
+		{"internal/deed", "holdfast/reserve", ""},
 		{"ui", "holdfast", ""},
 		{"ui", "holdfast/zkserver", "whatever server"},
 		{"ui", "holdfast/internal/deed", ""},

@@ -30,12 +30,12 @@ var fuzzed = map[string]string{
 	"zkproto.ValidatePath":    "FuzzValidatePath",
 	"zkproto.ParseDirectives": "FuzzParseDirectives", "zkproto.unquoteDirective": "FuzzParseDirectives",
 
-	"zk.ParseURL":         "FuzzParseURL",
-	"zk.splitServer":      "FuzzParseURL",
-	"zk.ValidatePath":     "zkproto:FuzzValidatePath",
-	"zk.validateNew":      "FuzzNewPath",
-	"zk.parseEnsemble":    "FuzzParseEnsemble",
-	"zk.parseChallenge":   "FuzzChallenge",
+	"zk.ParseURL":            "FuzzParseURL",
+	"zk.splitServer":         "FuzzParseURL",
+	"zk.ValidatePath":        "zkproto:FuzzValidatePath",
+	"zk.validateNew":         "FuzzNewPath",
+	"zk.parseChallenge":      "FuzzChallenge",
+	"zk/admin.parseEnsemble": "FuzzParseEnsemble", "zk/admin.dataReply.Decode": "zkproto:FuzzDecode",
 	"zk.dataReply.Decode": "FuzzServer", "zk.multiReply.Decode": "FuzzServer", "zk.multiReadReply.Decode": "FuzzServer",
 
 	"zkserver.request.decode":              "FuzzRequest",
@@ -98,7 +98,7 @@ func decoders(t *testing.T, dir string) []string {
 // Every decoder has a fuzz target with a corpus in the repository.
 func TestEveryDecoderIsFuzzed(t *testing.T) {
 	var all []string
-	for _, dir := range []string{".", "internal/balance", "internal/queue", "internal/queue/names", "zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store", "zkserver/internal/login"} {
+	for _, dir := range []string{".", "internal/balance", "internal/queue", "internal/queue/names", "zkproto", "zk", "zk/admin", "zkserver", "zkserver/internal/tree", "zkserver/internal/store", "zkserver/internal/login"} {
 		all = append(all, decoders(t, dir)...)
 	}
 	used := make(map[string]bool)

@@ -28,15 +28,19 @@ type reading struct {
 
 var readings = []reading{
 	{
-		// tenure calls hold, rewrite, local_queue and keep, and local_queue calls lock and is called by keep.
-		dir: ".", pkg: "holdfast", atMost: 6,
+		dir: ".", pkg: "holdfast", atMost: 2,
 		order: `
-			doc mutex tree rwmutex election detached nodelock slots semaphore turnstile reserve once_turn once once_marks multilock shards shard_leader shard_plan
-			lock local_queue keep keep_mark reentry rewrite hold tenure observer list revoke options layout errors`,
+			doc lend mutex tree rwmutex election detached nodelock slots semaphore turnstile once_turn once once_marks multilock shards shard_leader shard_plan
+			lock reentry hold observer list revoke options layout errors`,
+	},
+	{
+		// A tenure calls the line and the keeping when its last Holder leaves, and they call the tenure.
+		dir: "internal/tenure", pkg: "holdfast/internal/tenure", atMost: 4,
+		order: `keep keep_mark line tenure rewrite`,
 	},
 	{
 		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,
-		order: `doc wait await kept detached join shared_list remove find listing watermark around kind directory place note retry queue`,
+		order: `doc wait await kept detached join shared_list remove find listing watermark around kind directory place note pace retry queue`,
 	},
 	{
 		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -79,7 +77,7 @@ func New(c *zk.Client, path, name string, schedule Schedule, opts []Option) (*Jo
 	if j.Owner != "" {
 		o = append(o, holdfast.WithOwner(j.Owner))
 	}
-	j.once = holdfast.NewOnce(c, path+"/"+escape(name), o...)
+	j.once = holdfast.NewOnce(c, path+"/"+zk.EscapeName(name), o...)
 	return j, nil
 }
 
@@ -164,12 +162,4 @@ func at(s Schedule, now time.Time) time.Time {
 		return next
 	}
 	return last
-}
-
-// escape returns a name as one element of a path.
-func escape(name string) string {
-	if strings.Trim(name, ".") == "" {
-		return strings.ReplaceAll(name, ".", "%2E")
-	}
-	return url.PathEscape(name)
 }

@@ -1,0 +1,65 @@
+// Package lend has what package holdfast lends to the packages beside it: once, shards and reserve. They build on its
+// exported functions. What they need besides has no place in its documentation. Package holdfast sets the variables when it
+// is initialized. A value of type any is of a type of package holdfast, which this package cannot import.
+package lend
+
+import (
+	"context"
+
+	"holdfast/internal/queue"
+	"holdfast/zk"
+)
+
+// Part makes a holdfast.Option for a lock that is a part of the one at outer. Its places look for other kinds of lock at
+// outer, instead of at their own path. With the kind "", they do not look.
+var Part func(outer string, kind queue.Kind) any
+
+// Settings are the options of locks, for a package that has options of its own.
+type Settings struct {
+	Owner string
+	ACL   []zk.ACL
+	Err   error // the kind cannot honour an option
+}
+
+// Read returns the settings of a list of type []holdfast.Option for a kind of lock, see holdfast's table of options.
+var Read func(kind string, opts any) Settings
+
+// Places returns the places of a *holdfast.Hold in their queues.
+var Places func(hold any) []*queue.Place
+
+// A Tenure is one lock of a *holdfast.Hold. Its functions change the Hold, which no exported function of package holdfast
+// can do.
+type Tenure struct {
+	Place *queue.Place // its first; the lock's path, layout and ACL are those of its Queue
+	Owner string       // see holdfast.WithOwner
+	// Rewrite waits for a turn at changing the data of the lock's nodes, until ctx ends. The caller must call end.
+	Rewrite func(ctx context.Context) (end func(), err error)
+	// Gone ends all Holds of the lock, whose node is gone, and returns the loss.
+	Gone func() error
+}
+
+// Tenures returns the locks of a *holdfast.Hold, in the order of Hold.Tokens.
+var Tenures func(hold any) []Tenure
+
+// Ensure makes a directory for the data of a lock, with the session of its place. The error is holdfast.ErrLost if
+// that session has ended.
+var Ensure func(ctx context.Context, p *queue.Place, path string) error
+
+// LayoutName returns the name of the layout in a list of type []holdfast.Layout, which a caller may leave empty. The
+// error says what is wrong with the list.
+var LayoutName func(layouts any) (string, error)
+
+// A Demand is what a function needs of a *holdfast.Hold that it is given. The lock must have one holder at a time, and a
+// node that goes with its Hold.
+type Demand struct {
+	By     string     // the function, as the subject of a sentence
+	Client *zk.Client // of the lock; nil: any
+	One    bool       // one lock, and a Hold that nobody shares
+	Queued bool       // locks with a queue
+}
+
+// Meets returns nil if the *holdfast.Hold is what d demands and still lasts.
+var Meets func(hold any, d Demand) error
+
+// LetGo unlocks a *holdfast.Hold. When ctx ends, the rest happens in the background.
+var LetGo func(ctx context.Context, hold any)

@@ -1,0 +1,56 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"holdfast/zk"
+)
+
+// A Pace counts how often work has begun that others end again and again, such as a wait whose node is removed. The
+// work begins again at once for the first time, and later after a pause of up to a second. 0 means that it does not.
+type Pace int
+
+// calm is how long work must have gone on to count as the first again.
+const calm = 10 * time.Second
+
+// Next pauses before the work begins again. It is 0 if ctx has ended.
+//
+//go:noinline
+func (p Pace) Next(ctx context.Context) Pace {
+	if p > 1 {
+		pause := min(FirstPause<<min(p-2, 10), time.Second)
+		timer := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+	if ctx.Err() != nil {
+		return 0
+	}
+	return p + 1
+}
+
+// NextAfter is Next for work that has gone on since began.
+func (p Pace) NextAfter(ctx context.Context, began time.Time) Pace {
+	if time.Since(began) > calm {
+		p = 1
+	}
+	return p.Next(ctx)
+}
+
+// Outlived reports whether to enter again after err: while ctx lives, if the session has ended or the
+// node was removed. A wait goes on then; a tenure does not. Otherwise it returns 0, and why Lock fails.
+func (p Pace) Outlived(ctx context.Context, err error) (Pace, error) {
+	if !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, ErrGone) {
+		return 0, err
+	}
+	if p = p.Next(ctx); p == 0 { // the caller has given up, whatever came first
+		return 0, context.Cause(ctx)
+	}
+	return p, nil
+}

@@ -1,0 +1,363 @@
+package tenure
+
+import (
+	fifo "container/list"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"holdfast/internal/queue"
+	"holdfast/zk"
+)
+
+// maxKept is how many idle locks a client keeps.
+const maxKept = 64
+
+// A keeping is the part of a tenure that may outlast its Holds. Tenure.mu guards the fields from sure to timer.
+//
+// The tenure watches the children of the queue's directory from its beginning. An event means that somebody has
+// joined: when the watch was set, nobody else was in the queue. So the event needs no second look.
+type keeping struct {
+	known chan struct{} // closed once sure is true
+	gone  chan struct{} // closed when the tenure is over, and the node of one without Holds is removed
+	err   error         // of that removal; set before gone is closed
+
+	// Somebody has joined, or we cannot tell. It is no field under Tenure.mu: callers that take the lock all the time
+	// would delay the news by a millisecond, see sync.Mutex.
+	wanted atomic.Bool
+
+	sure   bool      // the queue has been listed, so wanted is right
+	since  time.Time // when the last Hold left, or when a Hold took it
+	marked bool      // the node's data say so, or a request is under way that makes them
+	timer  *time.Timer
+
+	version int32         // of the node's data, as far as we know; guarded by rewrites
+	element *fifo.Element // in keptLocks, while it is idle; guarded by the mutex of these
+}
+
+// keptLocks are the idle tenures of each client.
+var keptLocks zk.Shared[idleLocks]
+
+type idleLocks struct {
+	sync.Mutex           // guards all; Tenure.mu may be held around it, and no other is locked under it
+	all        fifo.List // the longest idle first
+}
+
+// beginKeeping makes t a tenure that may be kept, if its lock says so. t.mu must be held.
+func (t *Tenure) beginKeeping() {
+	if t.Keep == 0 {
+		return
+	}
+	k := &keeping{known: make(chan struct{}), gone: make(chan struct{})}
+	k.timer = time.AfterFunc(t.Keep, t.keptTooLong)
+	t.keep = k
+	go t.watchJoins(k)
+}
+
+// watchJoins finds out whether somebody else is in the queue, and waits for the first one that joins.
+func (t *Tenure) watchJoins(k *keeping) {
+	watch, others := t.watchOthers()
+	k.wanted.Store(others)
+	t.mu.Lock()
+	k.sure = true
+	close(k.known)
+	t.mu.Unlock()
+	if others {
+		t.giveBack()
+		return
+	}
+	t.serve() // those that came before we knew
+	for !others {
+		changed, err := queue.AwaitEvent(t.ctx, watch.C, queue.LookAgain())
+		switch {
+		case changed:
+			others = true
+		case err != nil: // the removal of our node fires the watch
+			return
+		default: // the event may have been lost
+			before := watch
+			watch, others = t.watchOthers()
+			before.Stop()
+		}
+	}
+	k.wanted.Store(true)
+	t.mu.Lock()
+	if k.marked && len(t.holds) > 0 {
+		k.timer.Reset(GracePeriod) // others that only try should hear that it is held
+	}
+	t.mu.Unlock()
+	t.giveBack()
+}
+
+// watchOthers reports whether somebody else is in the queue, or may be there. If not, watch tells of the first one that joins.
+func (t *Tenure) watchOthers() (watch *zk.Watch, others bool) {
+	p := t.Places[0]
+	ctx := p.Session.Context()
+	var listed []string
+	err := queue.Retry(ctx, func() (err error) {
+		listed, _, watch, err = p.Session.ChildrenW(ctx, p.Dir)
+		return err
+	})
+	inQueue := p.Queue.Grammar.InQueue(listed)
+	others = err != nil || len(inQueue) != 1 || inQueue[0].Name != p.Name()
+	if watch != nil && (others || t.ctx.Err() != nil) {
+		watch.Stop()
+	}
+	return watch, others
+}
+
+// stay keeps the lock when its last Hold was unlocked. It returns false if the lock has to go back to the ensemble.
+// t.mu must be held.
+func (t *Tenure) stay() bool {
+	k := t.keep
+	if k == nil || t.line == nil || t.isOver() || t.revoked || k.wanted.Load() || !t.proven() {
+		return false
+	}
+	k.since = time.Now()
+	k.timer.Reset(t.Keep)
+	idle := keptLocks.Of(t.Client)
+	idle.Lock()
+	defer idle.Unlock()
+	k.element = idle.all.PushBack(t)
+	if idle.all.Len() > maxKept {
+		oldest := idle.all.Front().Value.(*Tenure)
+		oldest.keep.element = nil
+		idle.all.Remove(idle.all.Front())
+		go oldest.giveBack()
+	}
+	return true
+}
+
+// endIdle ends the idle time that stay has begun. t.mu must be held.
+func (t *Tenure) endIdle() {
+	k := t.keep
+	k.since = time.Now()
+	idle := keptLocks.Of(t.Client)
+	idle.Lock()
+	defer idle.Unlock()
+	if k.element == nil {
+		return
+	}
+	idle.all.Remove(k.element)
+	k.element = nil
+}
+
+// settle completes stay. It returns when others can see that the lock is kept, or when the next Hold has it, or when
+// the node is removed after all.
+func (t *Tenure) settle() (Fate, error) {
+	k := t.keep
+	select {
+	case <-k.known:
+	case <-k.gone:
+	}
+	if t.serve() {
+		return HandedOn, nil
+	}
+	t.mu.Lock()
+	mark := len(t.holds) == 0 && !k.marked
+	t.mu.Unlock()
+	if mark && !t.mark(true) {
+		t.giveBack()
+	}
+	t.mu.Lock()
+	over := t.isOver() && len(t.holds) == 0
+	t.mu.Unlock()
+	if !over { // or lost by the next Hold, which tells its own caller
+		return Kept, nil
+	}
+	<-k.gone
+	return Removed, k.err
+}
+
+// serve gives the lock that q keeps to its first waiter.
+func (q *line) serve() {
+	q.mu.Lock()
+	t := q.tenure
+	q.mu.Unlock()
+	if t != nil {
+		t.serve()
+	}
+}
+
+// serve gives a kept lock to the first waiter of the line. It returns false if there is none.
+func (t *Tenure) serve() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if usable, _ := t.usable(); !usable {
+		return false
+	}
+	q := t.line
+	q.mu.Lock()
+	w := q.next()
+	q.handoffs = 0
+	q.mu.Unlock()
+	if w == nil {
+		return false
+	}
+	w.turn <- turn{hold: t.take(w)}
+	return true
+}
+
+// usable reports whether a caller can take the kept lock now. If not, wait is closed when it makes sense to ask
+// again; it is nil if somebody holds the lock. t.mu must be held.
+func (t *Tenure) usable() (_ bool, wait <-chan struct{}) {
+	k := t.keep
+	switch {
+	case k == nil || len(t.holds) > 0:
+		return false, nil
+	case t.isOver():
+		return false, k.gone
+	case !k.sure:
+		return false, k.known
+	case k.wanted.Load() || t.revoked || !t.proven():
+		go t.giveBack()
+		return false, k.gone
+	}
+	return true, nil
+}
+
+// take returns a Holder of a kept lock that is usable. t.mu must be held.
+func (t *Tenure) take(w *Caller) Holder {
+	t.endIdle()
+	k := t.keep
+	if k.marked {
+		k.timer.Reset(heldAfter)
+	} else {
+		k.timer.Stop()
+	}
+	h := w.Grant(t)
+	t.admit(h)
+	return h
+}
+
+// Try is Wait for TryLock. It fails with queue.ErrLocked if the client holds the lock. It returns neither a Holder nor an
+// error if the lock is free as far as the client knows. Then the caller asks the ensemble, and calls Adopt.
+func (w *Caller) Try(ctx context.Context) (Holder, error) {
+	for {
+		if ctx.Err() != nil { // a caller that has given up gets no lock
+			return nil, context.Cause(ctx)
+		}
+		all := allLines.Of(w.Client)
+		all.Lock()
+		q := all.m[w.Key]
+		all.Unlock()
+		if q == nil {
+			return nil, nil
+		}
+		h, wait, free := q.take(w)
+		switch {
+		case h != nil || free:
+			return h, nil
+		case wait == nil:
+			return nil, queue.ErrLocked
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// take returns a Holderer of the lock that q keeps, if nobody waits for it here. Otherwise wait is as in usable. free:
+// the queue is empty, and about to be dropped.
+func (q *line) take(w *Caller) (h Holder, wait <-chan struct{}, free bool) {
+	q.mu.Lock()
+	t, waited := q.tenure, q.waiting.Len() > 0 || q.contending
+	q.mu.Unlock()
+	if t == nil || waited {
+		return nil, nil, !waited
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	usable, wait := t.usable()
+	if usable {
+		h = t.take(w)
+	}
+	return h, wait, false
+}
+
+// Adopt lets the client keep a lock that TryLock has acquired, unless goroutines of the client wait in the line already.
+func (w *Caller) Adopt(t *Tenure) {
+	all := allLines.Of(w.Client)
+	all.Lock()
+	if all.m[w.Key] != nil {
+		all.Unlock()
+		return
+	}
+	q := &line{client: w.Client, key: w.Key, tenure: t}
+	all.add(q)
+	all.Unlock()
+	t.mu.Lock()
+	over := t.isOver() || t.line != nil
+	if !over {
+		t.line = q
+		t.beginKeeping()
+	}
+	t.mu.Unlock()
+	if over {
+		q.mu.Lock()
+		q.tenure = nil
+		q.move()
+		q.mu.Unlock()
+		q.tidy()
+	}
+}
+
+// giveBack ends the tenure of a kept lock and removes its node. It does nothing if somebody holds the lock.
+func (t *Tenure) giveBack() {
+	t.mu.Lock()
+	if len(t.holds) > 0 || t.isOver() {
+		t.mu.Unlock()
+		return
+	}
+	t.end()
+	t.release()
+	t.mu.Unlock()
+	t.clear()
+}
+
+// clear removes the node of a kept lock whose tenure has ended. Only then the line goes on, and with it
+// TryLock, which does not wait for a node of its own client.
+func (t *Tenure) clear() {
+	t.keep.err = t.dropped(nil, t.RemoveNodes())
+	t.mu.Lock()
+	t.leaveLocal()
+	t.mu.Unlock()
+	close(t.keep.gone)
+}
+
+// endKeeping stops the timer and the count of a tenure that ends. t.mu must be held.
+func (t *Tenure) endKeeping() {
+	if t.keep != nil {
+		t.keep.timer.Stop()
+		t.endIdle()
+	}
+}
+
+// keptTooLong is called by the timer: when the lock was idle for its time, or when the mark of an idle lock is still
+// there some time after a Hold has taken it.
+func (t *Tenure) keptTooLong() {
+	t.mu.Lock()
+	k := t.keep
+	late := time.Since(k.since)
+	idle := len(t.holds) == 0
+	switch {
+	case t.isOver():
+	case idle && late < t.Keep: // it was taken in this moment
+		k.timer.Reset(t.Keep - late)
+	case idle:
+		t.mu.Unlock()
+		t.giveBack()
+		return
+	case !k.marked:
+	case !k.wanted.Load() && late < heldAfter:
+		k.timer.Reset(heldAfter - late)
+	default:
+		t.mu.Unlock()
+		t.mark(false)
+		return
+	}
+	t.mu.Unlock()
+}

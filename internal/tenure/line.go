@@ -1,0 +1,284 @@
+package tenure
+
+import (
+	fifo "container/list"
+	"context"
+	"sync"
+
+	"holdfast/internal/queue/names"
+	"holdfast/zk"
+)
+
+// A line is the goroutines of one client that want one lock (holdfast.WithLocalHandoff). Locks have no
+// state of their own, so a key identifies it: everything that makes two locks the same, and their nodes. It exists only
+// while a goroutine is in it, or the client keeps the lock (see keep.go).
+//
+// One goroutine, contend, queues for all of them on the ensemble. It ends when it has acquired the lock,
+// has failed, or nobody waits.
+type line struct {
+	client *zk.Client
+	key    Key
+
+	mu         sync.Mutex // guards the fields below; Tenure.mu may be held around it
+	waiting    fifo.List  // of *Caller, first come first
+	contending bool
+	giveUp     context.CancelFunc // ends the attempt of contend
+	tenure     *Tenure            // is handed on; nil while we do not hold the lock
+	handoffs   int                // how often it was handed on
+}
+
+// A Key names a line of a client. Callers with one key share a node.
+type Key struct {
+	Path  string
+	Queue string // of the grammar
+	Side  names.Side
+	Terms string // of the options
+}
+
+// A Caller is one call of Lock or TryLock for a lock that is handed on or kept. It is for one use.
+type Caller struct {
+	Client *zk.Client
+	Key    Key
+	Enter  func(ctx context.Context) (*Tenure, error) // acquires the lock from the ensemble
+	Grant  func(t *Tenure) Holder                     // makes the caller's Holder; the tenure's mutex may be held
+
+	ctx   context.Context
+	turn  chan turn     // has room, so the sender never waits
+	place *fifo.Element // nil once the caller has left; guarded by the line's mu
+}
+
+// A turn is what a caller waits for.
+type turn struct {
+	hold Holder
+	err  error
+}
+
+// allLines are those of each client.
+var allLines zk.Shared[lines]
+
+type lines struct {
+	sync.Mutex // guards m; comes before line.mu
+	m          map[Key]*line
+}
+
+// Add adds a queue. The mutex must be held.
+func (l *lines) add(q *line) {
+	if l.m == nil {
+		l.m = make(map[Key]*line)
+	}
+	l.m[q.key] = q
+}
+
+// Wait stands in the line until it is the caller's turn. If the turn comes although ctx has ended, Wait returns the Holder
+// beside the cause of ctx, and the caller has to let it go.
+func (w *Caller) Wait(ctx context.Context) (Holder, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	w.ctx, w.turn = ctx, make(chan turn, 1)
+	q := w.stand()
+	q.serve()
+	select {
+	case t := <-w.turn:
+		if t.hold != nil && ctx.Err() != nil { // a caller that has given up gets no lock
+			return t.hold, context.Cause(ctx)
+		}
+		return t.hold, t.err
+	case <-ctx.Done():
+		var t turn
+		if !q.leave(w) { // our turn has come in this moment
+			t = <-w.turn
+		}
+		return t.hold, context.Cause(ctx)
+	}
+}
+
+// stand adds w to the back of its line, and makes the line if there is none.
+func (w *Caller) stand() *line {
+	all := allLines.Of(w.Client)
+	all.Lock()
+	defer all.Unlock()
+	q := all.m[w.Key]
+	if q == nil {
+		q = &line{client: w.Client, key: w.Key}
+		all.add(q)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w.place = q.waiting.PushBack(w)
+	q.move()
+	return q
+}
+
+// Leave removes w from the queue. It returns false if w's turn has come already.
+func (q *line) leave(w *Caller) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.place == nil {
+		return false
+	}
+	q.waiting.Remove(w.place)
+	w.place = nil
+	if q.waiting.Len() == 0 && q.giveUp != nil {
+		q.giveUp() // nobody is left to contend for
+	}
+	return true
+}
+
+// move starts contend if somebody waits, unless the queue has the lock already. q.mu must be held.
+func (q *line) move() {
+	if q.waiting.Len() > 0 && !q.contending && q.tenure == nil {
+		q.contending = true
+		go q.contend()
+	}
+}
+
+// tidy drops an empty queue. The caller must hold neither allLines nor q.mu; it may hold Tenure.mu.
+func (q *line) tidy() {
+	all := allLines.Of(q.client)
+	all.Lock()
+	defer all.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting.Len() == 0 && !q.contending && q.tenure == nil && all.m[q.key] == q {
+		delete(all.m, q.key)
+	}
+}
+
+// next removes the first waiter. q.mu must be held.
+func (q *line) next() *Caller {
+	first := q.waiting.Front()
+	if first == nil {
+		return nil
+	}
+	w := q.waiting.Remove(first).(*Caller)
+	w.place = nil
+	return w
+}
+
+// contend acquires the lock from the ensemble for the waiter that is first by then. Its context is not a
+// waiter's: a waiter that gives up must not cost the others their place.
+func (q *line) contend() {
+	defer q.tidy()
+	for {
+		q.mu.Lock()
+		first := q.waiting.Front()
+		if first == nil {
+			q.contending = false
+			q.mu.Unlock()
+			return
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		q.giveUp = cancel
+		q.mu.Unlock()
+
+		t, err := first.Value.(*Caller).Enter(ctx)
+		abandoned := ctx.Err() != nil
+		cancel()
+		switch {
+		case err == nil && q.begin(t):
+			return
+		case err == nil: // everybody has left, or it was lost at once
+		case !abandoned:
+			q.fail(err)
+			return
+		}
+	}
+}
+
+// fail ends the wait of all waiters with err.
+func (q *line) fail(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.contending = false
+	for w := q.next(); w != nil; w = q.next() {
+		w.turn <- turn{err: err}
+	}
+}
+
+// begin hands t, which contend has acquired, to the first waiter.
+func (q *line) begin(t *Tenure) bool {
+	q.mu.Lock()
+	w := q.next()
+	if w == nil {
+		q.mu.Unlock()
+		t.Drop(nil)
+		return false
+	}
+	q.tenure, q.handoffs, q.contending = t, 0, false
+	q.mu.Unlock()
+
+	first := w.Grant(t)
+	if !t.handOut(q, first) {
+		q.putBack(w)
+		return false
+	}
+	w.turn <- turn{hold: first}
+	return true
+}
+
+// putBack makes w the first waiter again, because its turn has failed. If its context has ended, w gets
+// that error instead: it may already wait for its turn, since leave did not find it in the queue (see
+// Wait), and nothing would ever remove it.
+func (q *line) putBack(w *Caller) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.tenure, q.contending = nil, true
+	if w.ctx.Err() != nil {
+		w.turn <- turn{err: context.Cause(w.ctx)}
+		return
+	}
+	w.place = q.waiting.PushFront(w)
+}
+
+// handOut lets q hand the tenure on, beginning with h. It returns false if the tenure is over.
+func (t *Tenure) handOut(q *line, h Holder) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.isOver() {
+		return false
+	}
+	t.line = q
+	t.beginKeeping()
+	t.admit(h)
+	return true
+}
+
+// handOn gives the tenure to the next waiter when its last Holder has left. It returns false if the lock
+// has to go back to the ensemble. t.mu must be held.
+func (t *Tenure) handOn() bool {
+	q := t.line
+	if q == nil {
+		return false
+	}
+	proven := t.proven()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.loss != nil || !proven || t.revoked || q.handoffs >= t.Handoffs {
+		return false
+	}
+	w := q.next()
+	if w == nil {
+		return false
+	}
+	q.handoffs++
+	h := w.Grant(t)
+	t.admit(h)
+	w.turn <- turn{hold: h}
+	return true
+}
+
+// leaveLocal ends the handing on: the tenure is over, or the lock goes back to the ensemble. t.mu must be
+// held.
+func (t *Tenure) leaveLocal() {
+	q := t.line
+	if q == nil {
+		return
+	}
+	t.line = nil
+	q.mu.Lock()
+	q.tenure = nil
+	q.move()
+	q.mu.Unlock()
+	q.tidy()
+}
