@@ -30,7 +30,7 @@ func ofTheGuarantees() []mutant {
 			edits: []edit{
 				{"hold.go", "\tif err := h.over(); err != nil {\n\t\treturn nil, err\n\t}\n\tvar checks", "\tvar checks"},
 				{"hold.go", "checks = append(checks, zk.CheckOp(p.Path(), zk.AnyVersion))", "checks = append(checks, zk.CheckOp(p.Queue.Path, zk.AnyVersion))"},
-				{"hold.go", "results, err = session.Multi(", "results, err = h.tenures[0].lock.Client.Multi("},
+				{"hold.go", "results, err = session.Multi(", "results, err = h.tenures[0].Client.Multi("},
 			},
 			tests: []string{"TestCommitWritesWhileHeld", "TestCommitAfterExpiryIsLost", "TestCommitAfterTheLossDoesNothing", "TestHolderThatWakesUpTooLateIsFenced"},
 		},
@@ -158,7 +158,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 325, bug: "a writer that steps down keeps readers out until the last Unlock", where: "Curator before 5.5.0",
-			edits: []edit{{"reentry.go", "\treturn l.stepDown(ctx, writer)\n", "\treturn writer.again(ctx)\n"}},
+			edits: []edit{{"reentry.go", "\treturn l.stepDown(ctx, writer)\n", "\treturn l.join(ctx, writer)\n"}},
 			tests: []string{"TestDowngradeLetsTheReadersBehindIn"},
 		},
 		{
