@@ -261,7 +261,7 @@ func (j *call) settle(ctx context.Context, p *queue.Place, node string, token in
 	for {
 		next, err := j.client.Session(ctx)
 		if err == nil {
-			err = remove(ctx, next, p, undo...)
+			err = p.RemoveWith(ctx, next, undo...)
 		}
 		var m *mark
 		if err == nil { // the same session: another one may read at a server that is behind
@@ -271,22 +271,6 @@ func (j *call) settle(ctx context.Context, p *queue.Place, node string, token in
 			return err == nil && m != nil && m.Token == token, false, err
 		}
 	}
-}
-
-// remove removes the place of p, not necessarily in its own session. In the same transaction, it does also,
-// if that succeeds.
-func remove(ctx context.Context, s *zk.Session, p *queue.Place, also ...zk.Op) error {
-	err := queue.Repeat(ctx, func() error {
-		_, err := s.Multi(ctx, append([]zk.Op{zk.DeleteOp(p.Path(), zk.AnyVersion)}, also...)...)
-		return err
-	})
-	switch {
-	case !errors.Is(err, zk.ErrNoNode):
-		return err
-	case len(also) > 0:
-		return remove(ctx, s, p)
-	}
-	return nil
 }
 
 // withdraw removes the record of a beginning, since f will not be called, or puts back the older one that it
@@ -299,7 +283,7 @@ func (j *call) withdraw(ctx context.Context, h *Hold, undo []zk.Op) {
 	for {
 		s, err := j.client.Session(ctx)
 		if err == nil {
-			err = remove(ctx, s, p, undo...)
+			err = p.RemoveWith(ctx, s, undo...)
 		}
 		if !errors.Is(err, zk.ErrSessionExpired) || ctx.Err() != nil {
 			return

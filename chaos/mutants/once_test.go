@@ -147,7 +147,7 @@ func ofTheOnce() []mutant {
 		},
 		{
 			number: 445, bug: "the next session only reads the mark, while the transaction of the last one is on its way", where: "–",
-			edits: []edit{{"once_marks.go", "\t\t\terr = remove(ctx, next, p, undo...)\n", "\t\t\t_, err = next.Multi(ctx, zk.CheckOp(j.shard, zk.AnyVersion))\n"}},
+			edits: []edit{{"once_marks.go", "\t\t\terr = p.RemoveWith(ctx, next, undo...)\n", "\t\t\t_, err = next.Multi(ctx, zk.CheckOp(j.shard, zk.AnyVersion))\n"}},
 			tests: []string{"TestOnceMarkThatArrivesLateIsNotWritten"},
 		},
 		{
