@@ -544,8 +544,6 @@ func TestBadOptionFailsItsCallerAlone(t *testing.T) {
 		"an invalid ACL":             holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "nonsense", ID: "x"}),
 		"a value that is a request":  holdfast.WithValue([]byte("__REVOKE__")),
 		"a value that is too large":  holdfast.WithValue(bytes.Repeat([]byte("x"), 2<<20)),
-		"AtMostOnce":                 holdfast.AtMostOnce(),
-		"ForgetAfter":                holdfast.ForgetAfter(time.Hour),
 		"WithWeight":                 holdfast.WithWeight(2),
 		"a layout without mutexes":   holdfast.WithLayout(holdfast.Layout{Name: "none", Exclusive: []string{"*lock-", "*__WRIT__"}, Shared: []string{"*__READ__"}}),
 	} {

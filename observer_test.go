@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -245,9 +246,9 @@ func TestObserverIsToldTheStoryOfALock(t *testing.T) {
 		},
 		"a Once": {
 			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
-				once := holdfast.NewOnce(c, lockPath, observed(d))
+				o := once.New(c, lockPath, once.WithLock(observed(d)))
 				for range 2 { // the second call needs no lock
-					_, err := once.Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
+					_, err := o.Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
 						if n := ctx.Value(wish{}); n != 1 {
 							t.Errorf("the context of the function has %v", n)
 						}
@@ -510,7 +511,7 @@ var taken = map[string]func(ctx context.Context, c *zk.Client, opts ...holdfast.
 		return holdfast.NewElection(c, lockPath, opts...).Lead(ctx, nil, func(context.Context) error { return nil })
 	},
 	"once": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-		_, err := holdfast.NewOnce(c, lockPath, opts...).Key("k").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
+		_, err := once.New(c, lockPath, once.WithLock(opts...)).Key("k").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 		return err
 	},
 }

@@ -20,7 +20,6 @@ import (
 //	WithValue                           Mutex, RWMutex, Semaphore, Tree
 //	Reentrant                           Mutex, RWMutex, NodeLock
 //	WithLocalHandoff, WithKeep          Mutex, RWMutex; without effect on the read side
-//	AtMostOnce, ForgetAfter             Once
 //	WithWeight, WithSettle,
 //	WithMoveLimit, WithHandover         Shards
 //
@@ -38,8 +37,6 @@ type options struct {
 	shards    shardOptions
 	handoffs  int           // in memory, before the lock goes back to the ensemble; see internal/tenure
 	keep      time.Duration // how long the client keeps the lock after Unlock; see internal/tenure
-
-	once onceOptions
 
 	part *partOf // nil: the lock is no part of another
 
@@ -62,8 +59,6 @@ const (
 	setReentrant
 	setHandoff
 	setKeep
-	setAtMostOnce
-	setForgetAfter
 	setWeight
 	setSettle
 	setMoveLimit
@@ -75,7 +70,7 @@ const (
 // settings are the names of the options, in the order of their bits.
 var settings = [...]string{
 	"WithOwner", "WithReason", "WithLabels", "WithinSession", "WithValue", "WithACL", "WithLayout", "WithObserver", "Reentrant",
-	"WithLocalHandoff", "WithKeep", "AtMostOnce", "ForgetAfter", "WithWeight", "WithSettle", "WithMoveLimit", "WithHandover",
+	"WithLocalHandoff", "WithKeep", "WithWeight", "WithSettle", "WithMoveLimit", "WithHandover",
 }
 
 // takes has the options that each kind of lock can honour, by the words for the kind in messages.
@@ -88,7 +83,7 @@ var takes = map[string]setting{
 	"a NodeLock":  setNote | setWithin | setACL | setObserver | setReentrant,
 	"a Detached":  setNote | setWithin | setACL | setLayout,
 	"an Election": setACL | setLayout | setObserver,
-	"a Once":      setNote | setWithin | setACL | setObserver | setAtMostOnce | setForgetAfter,
+	"a Once":      setNote | setWithin | setACL | setObserver,
 	"a Shards":    setNote | setWithin | setACL | setObserver | setWeight | setSettle | setMoveLimit | setHandover,
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"holdfast"
 	"holdfast/layout"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -97,15 +98,13 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		"WithLocalHandoff(0)": holdfast.WithLocalHandoff(0),
 		"WithKeep":            holdfast.WithKeep(time.Second),
 		"WithKeep(0)":         holdfast.WithKeep(0),
-		"AtMostOnce":          holdfast.AtMostOnce(),
-		"ForgetAfter":         holdfast.ForgetAfter(time.Hour),
 		"WithWeight":          holdfast.WithWeight(2),
 		"WithSettle":          holdfast.WithSettle(0),
 		"WithMoveLimit":       holdfast.WithMoveLimit(time.Hour),
 		"WithHandover":        holdfast.WithHandover(0),
 	}
 	negative := map[string]holdfast.Option{
-		"WithLocalHandoff": holdfast.WithLocalHandoff(-1), "WithKeep": holdfast.WithKeep(-1), "ForgetAfter": holdfast.ForgetAfter(-1),
+		"WithLocalHandoff": holdfast.WithLocalHandoff(-1), "WithKeep": holdfast.WithKeep(-1),
 		"WithWeight": holdfast.WithWeight(-1), "WithSettle": holdfast.WithSettle(-1), "WithMoveLimit": holdfast.WithMoveLimit(-1), "WithHandover": holdfast.WithHandover(-1),
 	}
 	const (
@@ -201,20 +200,20 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 				return holdfast.NewElection(c, lockPath, opts...).Proclaim(ctx, h, nil)
 			},
 		}},
-		{"a Once", notes + "WithObserver AtMostOnce ForgetAfter", map[string]call{
+		{"a Once", notes + "WithObserver", map[string]call{
 			"do": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				_, err := holdfast.NewOnce(c, lockPath, opts...).Key("key").Do(ctx, nothing)
+				_, err := once.New(c, lockPath, once.WithLock(opts...)).Key("key").Do(ctx, nothing)
 				return err
 			},
 			"within": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				_, err := holdfast.NewOnce(c, lockPath, opts...).Every(time.Second).Do(ctx, nothing)
+				_, err := once.New(c, lockPath, once.WithLock(opts...)).Every(time.Second).Do(ctx, nothing)
 				return err
 			},
 			"forget": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				return holdfast.NewOnce(c, lockPath, opts...).Key("key").Forget(ctx)
+				return once.New(c, lockPath, once.WithLock(opts...)).Key("key").Forget(ctx)
 			},
 			"recorded": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				_, err := holdfast.NewOnce(c, lockPath, opts...).Key("key").Recorded(ctx)
+				_, err := once.New(c, lockPath, once.WithLock(opts...)).Key("key").Recorded(ctx)
 				return err
 			},
 		}},
@@ -260,7 +259,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 					}
 					for option, use := range negative {
 						text := option + "(-1"
-						if !slices.Contains(takes, option) && !slices.Contains(takes, option+"(0)") && option != "ForgetAfter" {
+						if !slices.Contains(takes, option) && !slices.Contains(takes, option+"(0)") {
 							text = kind.name + " cannot honour " + option
 						}
 						refused(option, text, call(t.Context(), c, use))
@@ -311,7 +310,7 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			return err
 		}
 		ctx := t.Context()
-		do := func(o *holdfast.Once) error {
+		do := func(o *once.Once) error {
 			_, err := o.Key("key").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 			return err
 		}
@@ -330,7 +329,7 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{lock(holdfast.NewTree(c, "/a/").Path("")), `holdfast: try lock /a/: invalid path "/a/": it ends with /`},
 			{lock(holdfast.NewMultiLock(holdfast.NewMutex(c, ""))), "holdfast: try lock: invalid path: it is empty"},
 			{lock(holdfast.NewMutex(c, strings.Repeat("/a", 129))), "it has 129 parts, and the path of a lock has at most 128"},
-			{do(holdfast.NewOnce(c, "")), "holdfast: do: invalid path: it is empty"},
+			{do(once.New(c, "")), "holdfast: do: invalid path: it is empty"},
 			{holdfast.NewShards(c, "", 2).Run(ctx, nil), "holdfast: run shards: invalid path: it is empty"},
 			{lock(holdfast.NewMultiLock()), "holdfast: try lock: bad arguments: a MultiLock needs at least one lock"},
 			{lock(holdfast.NewMultiLock(nil)), "a MultiLock got a nil Locker"},

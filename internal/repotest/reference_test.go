@@ -12,22 +12,31 @@ import (
 	"testing"
 )
 
-// docs/reference/go.md names every exported type, function, method and variable of the root package,
+// docs/reference/go.md names every exported type, function, method and variable of these packages, by their directories,
 // and nothing else.
+var referenced = map[string]string{"holdfast": ".", "once": "once"}
+
 func TestTheReferenceHasTheExportedNames(t *testing.T) {
 	text, err := os.ReadFile("docs/reference/go.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	section, _, ok := strings.Cut(string(text), "\n## Other packages\n")
-	if !ok {
-		t.Fatal("no section about other packages")
+	for name, dir := range referenced {
+		_, section, ok := strings.Cut(string(text), "\n## Package "+name+"\n")
+		if !ok {
+			t.Fatalf("no section about package %s", name)
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		t.Run(name, func(t *testing.T) { hasTheExportedNames(t, section, dir) })
 	}
+}
+
+func hasTheExportedNames(t *testing.T, section, dir string) {
 	var got []string
 	for _, m := range regexp.MustCompile("`([A-Z]\\w*)`").FindAllStringSubmatch(section, -1) {
 		got = append(got, m[1])
 	}
-	files, err := filepath.Glob("*.go")
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
