@@ -147,7 +147,6 @@ func TestBadOptionFailsItsCallerAlone(t *testing.T) {
 		"a value that is too large":  holdfast.WithValue(bytes.Repeat([]byte("x"), 2<<20)),
 		"AtMostOnce":                 holdfast.AtMostOnce(),
 		"ForgetAfter":                holdfast.ForgetAfter(time.Hour),
-		"WithWeight":                 holdfast.WithWeight(2),
 		"a layout without mutexes":   holdfast.WithLayout(holdfast.Layout{Name: "none", Exclusive: []string{"*lock-", "*__WRIT__"}, Shared: []string{"*__READ__"}}),
 	} {
 		for line, with := range map[string]holdfast.Option{"WithKeep": holdfast.WithKeep(time.Second), "WithLocalHandoff": holdfast.WithLocalHandoff(5)} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holdfast"
+	"holdfast/shards"
 	"holdfast/zktest"
 )
 
@@ -32,8 +33,8 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			_, err := o.Key("key").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 			return err
 		}
-		shards := func(n int, opts ...holdfast.Option) error {
-			return holdfast.NewShards(c, path, n, opts...).Run(ctx, func(context.Context, holdfast.Shard) error { return nil })
+		run := func(n int, opts ...shards.Option) error {
+			return shards.New(c, path, n, opts...).Run(ctx, func(context.Context, shards.Shard) error { return nil })
 		}
 		for _, tt := range []struct {
 			err  error
@@ -48,7 +49,7 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{lock(holdfast.NewMultiLock(holdfast.NewMutex(c, ""))), "holdfast: try lock: invalid path: it is empty"},
 			{lock(holdfast.NewMutex(c, strings.Repeat("/a", 129))), "it has 129 parts, and the path of a lock has at most 128"},
 			{do(holdfast.NewOnce(c, "")), "holdfast: do: invalid path: it is empty"},
-			{holdfast.NewShards(c, "", 2).Run(ctx, nil), "holdfast: run shards: invalid path: it is empty"},
+			{shards.New(c, "", 2).Run(ctx, nil), "holdfast: run shards: invalid path: it is empty"},
 			{lock(holdfast.NewMultiLock()), "holdfast: try lock: bad arguments: a MultiLock needs at least one lock"},
 			{lock(holdfast.NewMultiLock(nil)), "a MultiLock got a nil Locker"},
 			{lock(holdfast.NewMultiLock(holdfast.Reservable(holdfast.NewMutex(c, path)))), "make the whole MultiLock Reservable"},
@@ -62,9 +63,9 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{lock(holdfast.NewSemaphore(c, path, -1).Locker(1)), "the claim is -1: want 1 or more"},
 			{lock(holdfast.NewSemaphore(c, path, 2).Locker(0)), "0 permits asked for: want 1 or more"},
 			{holdfast.NewSemaphore(c, path, 2).SetLimit(ctx, 0), "semaphore limit: 0: want 1 or more"},
-			{shards(0), "number of shards: 0: want 1 to 65536"},
-			{shards(2, holdfast.WithWeight(1<<20+1)), "WithWeight(1048577): want 0 to 1048576"},
-			{shards(2, holdfast.WithSettle(-1)), "holdfast: run shards " + path + ": bad arguments: WithSettle(-1ns) is negative"},
+			{run(0), "number of shards: 0: want 1 to 65536"},
+			{run(2, shards.WithWeight(1<<20+1)), "WithWeight(1048577): want 0 to 1048576"},
+			{run(2, shards.WithSettle(-1)), "holdfast: run shards " + path + ": bad arguments: WithSettle(-1ns) is negative"},
 		} {
 			if tt.err == nil || !strings.Contains(tt.err.Error(), tt.says) {
 				t.Errorf("%v; want %q in it", tt.err, tt.says)

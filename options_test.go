@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -150,14 +151,9 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		"WithKeep(0)":         holdfast.WithKeep(0),
 		"AtMostOnce":          holdfast.AtMostOnce(),
 		"ForgetAfter":         holdfast.ForgetAfter(time.Hour),
-		"WithWeight":          holdfast.WithWeight(2),
-		"WithSettle":          holdfast.WithSettle(0),
-		"WithMoveLimit":       holdfast.WithMoveLimit(time.Hour),
-		"WithHandover":        holdfast.WithHandover(0),
 	}
 	negative := map[string]holdfast.Option{
 		"WithLocalHandoff": holdfast.WithLocalHandoff(-1), "WithKeep": holdfast.WithKeep(-1), "ForgetAfter": holdfast.ForgetAfter(-1),
-		"WithWeight": holdfast.WithWeight(-1), "WithSettle": holdfast.WithSettle(-1), "WithMoveLimit": holdfast.WithMoveLimit(-1), "WithHandover": holdfast.WithHandover(-1),
 	}
 	const (
 		notes = "WithOwner WithReason WithLabels WithinSession WithACL WithLocalHandoff(0) WithKeep(0) "
@@ -269,11 +265,11 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 				return err
 			},
 		}},
-		{"a Shards", notes + "WithObserver WithWeight WithSettle WithMoveLimit WithHandover", map[string]call{
+		{"a Shards", notes + "WithObserver", map[string]call{
 			"run": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
 				ctx, cancel := context.WithCancel(ctx)
 				defer cancel()
-				err := holdfast.NewShards(c, lockPath, 1, opts...).Run(ctx, func(ctx context.Context, _ holdfast.Shard) error {
+				err := shards.New(c, lockPath, 1, shards.WithLock(opts...)).Run(ctx, func(ctx context.Context, _ shards.Shard) error {
 					cancel()
 					<-ctx.Done()
 					return nil
