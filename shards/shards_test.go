@@ -727,21 +727,26 @@ func TestRunRefusesWrongSettings(t *testing.T) {
 			name string
 			s    *shards.Shards
 			want error
+			says string
 		}{
-			{"no shards", shards.New(c, shardsPath, 0), shards.ErrCount},
-			{"too many", shards.New(c, shardsPath, 65537), shards.ErrCount},
-			{"layout", shards.New(c, shardsPath, 1, shards.WithLock(holdfast.WithLayout(holdfast.LayoutKazoo))), zk.ErrBadArguments},
-			{"weight", shards.New(c, shardsPath, 1, shards.WithWeight(-1)), zk.ErrBadArguments},
-			{"heavy", shards.New(c, shardsPath, 1, shards.WithWeight(1<<20+1)), zk.ErrBadArguments},
-			{"settle", shards.New(c, shardsPath, 1, shards.WithSettle(-1)), zk.ErrBadArguments},
-			{"limit", shards.New(c, shardsPath, 1, shards.WithMoveLimit(-1)), zk.ErrBadArguments},
-			{"handover", shards.New(c, shardsPath, 1, shards.WithHandover(-1)), zk.ErrBadArguments},
-			{"path", shards.New(c, "x", 1), zk.ErrInvalidPath},
-			{"root", shards.New(c, "/", 1), zk.ErrInvalidPath},
+			{"no shards", shards.New(c, shardsPath, 0), shards.ErrCount, "0: want 1 to 65536"},
+			{"too many", shards.New(c, shardsPath, 65537), shards.ErrCount, "65537: want 1 to 65536"},
+			{"layout", shards.New(c, shardsPath, 1, shards.WithLock(holdfast.WithLayout(holdfast.LayoutKazoo))), zk.ErrBadArguments, "a Shards cannot honour WithLayout: make it without"},
+			{"two that do not fit", shards.New(c, shardsPath, 1, shards.WithSettle(-1), shards.WithLock(holdfast.Reentrant()), shards.WithLock(holdfast.WithKeep(1))), zk.ErrBadArguments, "a Shards cannot honour Reentrant, WithKeep: make it without"},
+			{"weight", shards.New(c, shardsPath, 1, shards.WithWeight(-1)), zk.ErrBadArguments, "WithWeight(-1) is negative"},
+			{"heavy", shards.New(c, shardsPath, 1, shards.WithWeight(1<<20+1)), zk.ErrBadArguments, "WithWeight(1048577): want 0 to 1048576"},
+			{"settle", shards.New(c, shardsPath, 1, shards.WithSettle(-1)), zk.ErrBadArguments, "WithSettle(-1ns) is negative"},
+			{"limit", shards.New(c, shardsPath, 1, shards.WithMoveLimit(-1)), zk.ErrBadArguments, "WithMoveLimit(-1ns) is negative"},
+			{"handover", shards.New(c, shardsPath, 1, shards.WithHandover(-1)), zk.ErrBadArguments, "WithHandover(-1ns) is negative"},
+			{"path", shards.New(c, "x", 1), zk.ErrInvalidPath, ""},
+			{"root", shards.New(c, "/", 1), zk.ErrInvalidPath, "the root cannot be a lock"},
 		} {
 			err := tt.s.Run(t.Context(), func(context.Context, shards.Shard) error { return nil })
-			if !errors.Is(err, tt.want) {
-				t.Errorf("%s: %v; want %v", tt.name, err, tt.want)
+			if !errors.Is(err, tt.want) || !strings.HasPrefix(err.Error(), "holdfast: run shards ") || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%s: %v; want %v that says %q", tt.name, err, tt.want, tt.says)
+			}
+			if _, other := tt.s.Assignment(t.Context()); errors.Is(tt.want, zk.ErrBadArguments) && !strings.Contains(tt.says, "want 0") && !errors.Is(other, tt.want) {
+				t.Errorf("%s: %v of Assignment; want %v", tt.name, other, tt.want)
 			}
 		}
 		if names, _, err := c.Children(t.Context(), "/"); err != nil || slices.Contains(names, "holdfast") {
