@@ -47,7 +47,7 @@ func (r *worker) lead(ctx context.Context, h *holdfast.Hold) error {
 	term, cancel := context.WithCancel(h.Context())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	l := &leader{worker: r, hold: h, damper: balance.Damper{Settle: r.settle}, known: make(map[string]balance.Worker)}
+	l := &leader{worker: r, hold: h, damper: balance.Damper{Settle: r.set.settle}, known: make(map[string]balance.Worker)}
 	// The plan that we have read may be older than the term before.
 	if err := r.refresh(term); err != nil {
 		return err

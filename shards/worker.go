@@ -30,12 +30,12 @@ func (s *Shards) run(ctx context.Context, f func(context.Context, Shard) error) 
 	defer leave()
 	defer context.AfterFunc(ctx, func() {
 		leave()
-		if r.handover == 0 {
+		if r.set.handover == 0 {
 			end(context.Cause(ctx))
 			return
 		}
 		r.lookAgain() // it may have no shards
-		limit := time.NewTimer(r.handover)
+		limit := time.NewTimer(r.set.handover)
 		defer limit.Stop()
 		select {
 		case <-limit.C:
@@ -68,14 +68,11 @@ func (s *Shards) run(ctx context.Context, f func(context.Context, Shard) error) 
 // A worker is one Run.
 type worker struct {
 	*Shards
-	id        string // the same in all sessions
-	self      []byte // the data of our node among the workers
-	f         func(context.Context, Shard) error
-	settle    time.Duration
-	moveLimit time.Duration
-	handover  time.Duration
-	end       context.CancelCauseFunc // ends the work
-	leaving   context.Context         // the context of Run; it ends before the work does
+	id      string // the same in all sessions
+	self    []byte // the data of our node among the workers
+	f       func(context.Context, Shard) error
+	end     context.CancelCauseFunc // ends the work
+	leaving context.Context         // the context of Run; it ends before the work does
 
 	planned chan struct{} // holds one if there is a plan that the leader has not seen
 	again   chan struct{} // holds one if follow has to call adopt: a keeper has ended, or Run's context has
@@ -91,7 +88,7 @@ type worker struct {
 func (s *Shards) newWorker(f func(context.Context, Shard) error) (*worker, error) {
 	w := balance.Worker{Weight: s.set.weight, Owner: s.owner}
 	r := &worker{
-		Shards: s, f: f, settle: s.set.settle, moveLimit: s.set.moveLimit, handover: s.set.handover,
+		Shards: s, f: f,
 		planned: make(chan struct{}, 1), again: make(chan struct{}, 1), keepers: make(map[int]*keeper), paces: make(map[int]queue.Pace),
 	}
 	switch {
@@ -295,12 +292,12 @@ func (k *keeper) call(held context.Context, h *holdfast.Hold) error {
 // guard ends Run if the function does not return in time. The shard stays locked. guard ends with the
 // function, or after the limit.
 func (k *keeper) guard(returned <-chan struct{}) {
-	limit := time.NewTimer(k.worker.moveLimit)
+	limit := time.NewTimer(k.worker.set.moveLimit)
 	defer limit.Stop()
 	select {
 	case <-returned:
 	case <-limit.C:
-		k.worker.fail(fmt.Errorf("shard %d: %w after %v", k.number, ErrStuck, k.worker.moveLimit))
+		k.worker.fail(fmt.Errorf("shard %d: %w after %v", k.number, ErrStuck, k.worker.set.moveLimit))
 		close(k.stuck)
 	}
 }

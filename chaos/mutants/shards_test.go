@@ -166,7 +166,7 @@ func ofTheShards() []mutant {
 		},
 		{
 			number: 510, bug: "a worker that hands over stops at once", where: "–", pkg: "shards",
-			edits: []edit{{"shards/worker.go", "if r.handover == 0 {", "if r.handover >= 0 {"}},
+			edits: []edit{{"shards/worker.go", "if r.set.handover == 0 {", "if r.set.handover >= 0 {"}},
 			tests: []string{"TestHandoverLeavesNoShardWithoutAWorker"},
 		},
 		{
@@ -176,7 +176,7 @@ func ofTheShards() []mutant {
 		},
 		{
 			number: 512, bug: "a worker that hands over stays a member", where: "–", pkg: "shards",
-			edits: []edit{{"shards/worker.go", "\t\tleave()\n\t\tif r.handover", "\t\tif r.handover"}},
+			edits: []edit{{"shards/worker.go", "\t\tleave()\n\t\tif r.set.handover", "\t\tif r.set.handover"}},
 			tests: []string{"TestHandoverLeavesNoShardWithoutAWorker"},
 		},
 		{
