@@ -1140,7 +1140,7 @@ func TestNumberOfShardsThatNobodyUsesCanBeReplaced(t *testing.T) {
 			other, _ := run(n + 1)
 			time.Sleep(3 * time.Second)
 			if err := other(); !errors.Is(err, shards.ErrCount) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("it is %d, not %d, and the session of %s/workers/", n, n+1, shardsPath)) {
-				t.Errorf("%v; want ErrShardCount, and who uses the number", err)
+				t.Errorf("%v; want ErrCount, and who uses the number", err)
 			}
 			wantErr(t, stop(), context.Canceled)
 		}
