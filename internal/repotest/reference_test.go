@@ -27,11 +27,11 @@ func TestTheReferenceHasTheExportedNames(t *testing.T) {
 			t.Fatalf("no section about package %s", name)
 		}
 		section, _, _ = strings.Cut(section, "\n## ")
-		sectionHasTheExportedNames(t, section, dir)
+		sectionHasTheExportedNames(t, section, dir, name)
 	}
 }
 
-func sectionHasTheExportedNames(t *testing.T, section, dir string) {
+func sectionHasTheExportedNames(t *testing.T, section, dir, pkg string) {
 	var got []string
 	for _, m := range regexp.MustCompile("`([A-Z]\\w*)`").FindAllStringSubmatch(section, -1) {
 		got = append(got, m[1])
@@ -75,12 +75,12 @@ func sectionHasTheExportedNames(t *testing.T, section, dir string) {
 	want, got = slices.Compact(want), slices.Compact(got)
 	for _, name := range want {
 		if !slices.Contains(got, name) {
-			t.Errorf("docs/reference/go.md does not name %s of %s", name, dir)
+			t.Errorf("docs/reference/go.md does not name %s.%s", pkg, name)
 		}
 	}
 	for _, name := range got {
 		if !slices.Contains(want, name) {
-			t.Errorf("docs/reference/go.md names %s, which %s does not export", name, dir)
+			t.Errorf("docs/reference/go.md names %s.%s, which is not exported", pkg, name)
 		}
 	}
 }
