@@ -237,7 +237,8 @@ func (s *sharding) check() {
 	}
 }
 
-// checkAssignment asks for the plan. All clients are in it, and every shard is in one list.
+// checkAssignment asks for the plan. All clients are in it, and every shard is in one list. A worker that claims another
+// number of shards is refused.
 func (s *sharding) checkAssignment() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.bound())
 	defer cancel()
@@ -253,7 +254,11 @@ func (s *sharding) checkAssignment() {
 	if err != nil || len(workers) != len(s.clients) || len(all) != s.n || len(slices.Compact(all)) != s.n {
 		s.found("shard plan", s.path, "%+v, %v; want %d shards and %d workers", workers, err, s.n, len(s.clients))
 	}
-	if _, err := shards.New(c, s.path, s.n+1).Assignment(ctx); !errors.Is(err, shards.ErrCount) {
+	other := shards.New(c, s.path, s.n+1)
+	if _, err := other.Assignment(ctx); !errors.Is(err, shards.ErrCount) {
 		s.found("shard plan", s.path, "a plan for %d shards of %d: %v", s.n+1, s.n, err)
+	}
+	if err := other.Run(ctx, func(context.Context, shards.Shard) error { return nil }); !errors.Is(err, shards.ErrCount) {
+		s.found("shard plan", s.path, "a worker of %d shards of %d: %v", s.n+1, s.n, err)
 	}
 }
