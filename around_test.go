@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -74,14 +76,14 @@ func plainAt(path string) []party {
 		{name: "writer", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, path) })},
 		{name: "semaphore", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker(1) })},
 		{name: "semaphore of kazoo", enter: tries(func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
+			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(layout.Kazoo)).Locker(1)
 		})},
 		{name: "slots", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() })},
 		{name: "node", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, path) })},
 		{name: "own layout", enter: tries(func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.Layout{Name: "own", Mutex: "job.{uuid}.", Exclusive: []string{"job.*."}}))
 		})},
-		{name: "reservable", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.Reservable(holdfast.NewMutex(c, path)) })},
+		{name: "reservable", enter: tries(func(c *zk.Client) holdfast.Locker { return reserve.Locker(holdfast.NewMutex(c, path)) })},
 		{name: "kept", enter: tries(func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewMutex(c, path, holdfast.WithKeep(time.Minute))
 		})},
@@ -300,7 +302,7 @@ func TestTreeSeesALockThatChangesItsNode(t *testing.T) {
 	for name, hold := range map[string]func(ctx context.Context, c *zk.Client) (func() error, error){
 		"semaphore": tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker(1) }),
 		"semaphore of kazoo": tries(func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
+			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(layout.Kazoo)).Locker(1)
 		}),
 		"slots": tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() }),
 		"detached": func(ctx context.Context, c *zk.Client) (func() error, error) {
@@ -501,7 +503,7 @@ func TestTreesBesideOtherKindsUnderFaults(t *testing.T) {
 		case 3:
 			return holdfast.NewRWMutex(c, path).RLocker()
 		case 4:
-			return holdfast.NewSemaphore(c, path, 3, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
+			return holdfast.NewSemaphore(c, path, 3, holdfast.WithLayout(layout.Kazoo)).Locker(1)
 		}
 		return holdfast.NewMutex(c, path)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -301,7 +302,7 @@ func TestMutexThatTakesTheReadSideKeepsEverybodyOut(t *testing.T) {
 // limit watches, so the client removes it.
 func TestWatchOnAnotherNodeOfOurNameIsStopped(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		use := holdfast.WithLayout(holdfast.LayoutWriteLock)
+		use := holdfast.WithLayout(layout.WriteLock)
 		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath, use))
 		c, admin := client(t, srv), client(t, srv)
 		s, err := c.Session(t.Context())

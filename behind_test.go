@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -90,12 +91,12 @@ func TestReadsAreBehindAWrite(t *testing.T) {
 		"Reserved": {
 			func(t *testing.T, c, admin *zk.Client) func() {
 				h := lock(t, holdfast.NewMutex(c, lockPath))
-				must(t, h.Reserve(t.Context(), time.Hour))
+				must(t, reserve.For(t.Context(), h, time.Hour))
 				unlock(t, h)
 				return hide(t, admin, lockPath+"/.holdfast/reserved")
 			},
 			func(ctx context.Context, c *zk.Client) (any, error) {
-				r, err := holdfast.Reserved(ctx, c, lockPath)
+				r, err := reserve.Of(ctx, c, lockPath)
 				return r != nil, err
 			}, "true",
 		},

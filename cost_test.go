@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -24,7 +25,7 @@ func TestPermitsCostFewRoundTripsAndCommits(t *testing.T) {
 		"semaphore":     {func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 3).Locker(1) }, 10, 4, 3},
 		"three permits": {func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 3).Locker(3) }, 12, 0, 5}, // a commit for each permit that goes
 		"semaphore of kazoo": {func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSemaphore(c, lockPath, 3, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
+			return holdfast.NewSemaphore(c, lockPath, 3, holdfast.WithLayout(layout.Kazoo)).Locker(1)
 		}, 11, 5, 3},
 		"slots": {func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 3).Locker() }, 11, 5, 3},
 	} {

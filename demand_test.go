@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -110,7 +112,7 @@ func TestFunctionsRefuseTheWrongHold(t *testing.T) {
 			return lock(t, candidate{holdfast.NewElection(c, lockPath+"2"), "a"})
 		},
 		"term in another layout": func(t *testing.T, _ *zktest.Server, c *zk.Client) *holdfast.Hold {
-			return lock(t, candidate{holdfast.NewElection(c, lockPath, holdfast.WithLayout(holdfast.LayoutLeaderLatch)), "a"})
+			return lock(t, candidate{holdfast.NewElection(c, lockPath, holdfast.WithLayout(layout.LeaderLatch)), "a"})
 		},
 		"none": func(*testing.T, *zktest.Server, *zk.Client) *holdfast.Hold { return nil },
 		"zero": func(*testing.T, *zktest.Server, *zk.Client) *holdfast.Hold { return new(holdfast.Hold) },
@@ -142,10 +144,12 @@ func TestFunctionsRefuseTheWrongHold(t *testing.T) {
 		"Proclaim": {func(ctx context.Context, c *zk.Client, h *holdfast.Hold) error {
 			return holdfast.NewElection(c, lockPath).Proclaim(ctx, h, []byte("10.0.0.5:80"))
 		}, "term", ""},
-		"Reserve": {func(ctx context.Context, _ *zk.Client, h *holdfast.Hold) error { return h.Reserve(ctx, time.Minute) },
-			"mutex, mutex with a value, writer, several, joined, other client, other root, term, term of another client, term of another election, term in another layout", "none, zero"},
-		"Unreserve": {func(ctx context.Context, _ *zk.Client, h *holdfast.Hold) error { return h.Unreserve(ctx) },
-			"mutex, mutex with a value, writer, several, joined, other client, other root, term, term of another client, term of another election, term in another layout", "none, zero"},
+		"Reserve": {func(ctx context.Context, _ *zk.Client, h *holdfast.Hold) error {
+			return reserve.For(ctx, h, time.Minute)
+		},
+			"mutex, mutex with a value, writer, several, joined, other client, other root, term, term of another client, term of another election, term in another layout", ""},
+		"Unreserve": {func(ctx context.Context, _ *zk.Client, h *holdfast.Hold) error { return reserve.Cancel(ctx, h) },
+			"mutex, mutex with a value, writer, several, joined, other client, other root, term, term of another client, term of another election, term in another layout", ""},
 	}
 	has := func(list, name string) bool { return strings.Contains(", "+list+", ", ", "+name+", ") }
 	for function, f := range functions {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zkserver"
@@ -71,7 +72,7 @@ func nodesOf(t *testing.T, c *zk.Client) (ephemeral, persistent int) {
 // A waiter becomes a holder without a session at its own place: nobody behind it passes, next in line or later,
 // reader or writer, in every layout that has such locks. The lock outlives its maker's session.
 func TestDetachedKeepsItsPlaceInTheQueue(t *testing.T) {
-	for _, layout := range []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutKazoo, holdfast.LayoutGoZookeeper, holdfast.LayoutLeaderLatch, {
+	for _, layout := range []holdfast.Layout{layout.Curator, layout.Kazoo, layout.GoZookeeper, layout.LeaderLatch, {
 		Name: "own", Mutex: "{uuid}-job-", Exclusive: []string{"*-job-"},
 	}} {
 		t.Run(layout.Name, func(t *testing.T) {
@@ -511,13 +512,13 @@ func TestDetachedLockIsSeenByOtherKinds(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		claim(t, detached(c, 0))
-		_, err := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo)).TryLock(t.Context())
+		_, err := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.Kazoo)).TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
 		_, err = holdfast.NewSemaphore(c, lockPath, 2).TryAcquire(t.Context(), 1)
 		wantErr(t, err, holdfast.ErrKind)
 		_, err = holdfast.NewNodeLock(c, lockPath).TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
-		found, err := holdfast.Foreign(t.Context(), c, lockPath, holdfast.LayoutKazoo)
+		found, err := holdfast.Foreign(t.Context(), c, lockPath, layout.Kazoo)
 		if err != nil || len(found) != 1 || found[0].Kind == "" {
 			t.Errorf("Foreign: %v, %v", found, err)
 		}
@@ -539,7 +540,7 @@ func TestDetachedRefusesWhatItCannotDo(t *testing.T) {
 		}
 		_, err := detached(c, -1).TryLock(t.Context())
 		wantErr(t, err, zk.ErrBadArguments)
-		for _, l := range []holdfast.Layout{holdfast.LayoutWriteLock, holdfast.LayoutHostRW, holdfast.LayoutSessionID, holdfast.LayoutArticle, holdfast.LayoutNamed("a"), {
+		for _, l := range []holdfast.Layout{layout.WriteLock, layout.HostRW, layout.SessionID, layout.Article, layout.Named("a"), {
 			Name: "own", Mutex: "job-{uuid}-", Exclusive: []string{"job-*-"},
 		}} {
 			_, err := detached(c, 0, holdfast.WithLayout(l)).Lock(t.Context())

@@ -29,7 +29,7 @@
 //   - [Once]: a function that runs once for each key, or once in a period, whoever calls it.
 //   - [holdfast/shards]: n numbered shards over any number of workers, each with one worker at a time.
 //
-// [Hold.Reserve] keeps a lock for a time after its holder, for [Reservable] locks. [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
+// Package holdfast/reserve keeps a lock for a time after its holder. [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
 // to release the lock, and [Break] takes the lock away from a holder that is stuck.
 //
 // # What is guaranteed

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -17,7 +18,7 @@ import (
 
 // namelessReaders are layouts whose names do not tell the readers of one writer apart.
 var namelessReaders = []holdfast.Layout{
-	holdfast.LayoutHostRW,
+	layout.HostRW,
 	{Name: "session", Mutex: "{session}-W-", Write: "{session}-W-", Read: "{session}-R-", Exclusive: []string{"*-W-"}, Shared: []string{"*-R-"}},
 	{Name: "bare", Mutex: "w-", Write: "w-", Read: "r-", Exclusive: []string{"w-"}, Shared: []string{"r-"}},
 	{Name: "writers with ids", Mutex: "w-{uuid}-", Write: "w-{uuid}-", Read: "r-", Exclusive: []string{"w-*-"}, Shared: []string{"r-"}},

@@ -17,8 +17,8 @@ import (
 // for others to read, for example an address. An Election has no state of its own and is safe for
 // concurrent use.
 //
-// In the default layout the nodes are those of Curator's LeaderSelector; LayoutLeaderLatch
-// and LayoutKazoo are for candidates of those.
+// In the default layout the nodes are those of Curator's LeaderSelector; layout.LeaderLatch
+// and layout.Kazoo are for candidates of those.
 type Election struct {
 	lock lock
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -129,7 +130,7 @@ func TestElectionHasOneLeaderAndTellsWho(t *testing.T) {
 // next session, and observers see terms that grow.
 // TryCampaign leads at once or not at all, and a candidate that does not lead leaves nothing behind.
 func TestTryCampaign(t *testing.T) {
-	for _, layout := range []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutLeaderLatch, holdfast.LayoutKazoo} {
+	for _, layout := range []holdfast.Layout{layout.Curator, layout.LeaderLatch, layout.Kazoo} {
 		t.Run(layout.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.NewServer()
@@ -607,7 +608,7 @@ func TestLeadReturnsWhatCampaignSays(t *testing.T) {
 // meanwhile does not take it for the leader that it knows.
 func TestFollowerKnowsTheLeaderByItsTermAndNotByItsName(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		layout := holdfast.WithLayout(holdfast.LayoutSessionID)
+		layout := holdfast.WithLayout(layout.SessionID)
 		a, b, away := client(t, srv), client(t, srv), newLine(t, srv)
 		candidateOf := func(c *zk.Client, value string) holdfast.Locker {
 			return candidate{holdfast.NewElection(c, lockPath, layout), value}

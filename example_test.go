@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -281,7 +282,7 @@ func ExampleWithLayout() {
 		Mutex:     "job.{uuid}.",      // the server appends the number
 		Exclusive: []string{"job.*."}, // contenders; everything else is ignored
 	}
-	for _, layout := range []holdfast.Layout{holdfast.LayoutKazoo, holdfast.LayoutNamed("db"), own} {
+	for _, layout := range []holdfast.Layout{layout.Kazoo, layout.Named("db"), own} {
 		m := holdfast.NewMutex(c, "/locks/"+layout.Name, holdfast.WithLayout(layout))
 		err := holdfast.Do(ctx, m, func(context.Context) error { return nil })
 		fmt.Println(layout.Name, err)

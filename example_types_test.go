@@ -8,6 +8,7 @@ import (
 	"log"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -54,13 +55,13 @@ func ExampleOption() {
 	}
 	defer c.Close()
 
-	ours := []holdfast.Option{holdfast.WithOwner("billing-3"), holdfast.WithLayout(holdfast.LayoutKazoo)}
+	ours := []holdfast.Option{holdfast.WithOwner("billing-3"), holdfast.WithLayout(layout.Kazoo)}
 	h, err := holdfast.NewMutex(c, "/locks/invoices", ours...).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer h.Unlock()
-	queue, err := holdfast.List(ctx, c, "/locks/invoices", holdfast.LayoutKazoo)
+	queue, err := holdfast.List(ctx, c, "/locks/invoices", layout.Kazoo)
 	fmt.Println(queue[0].Owner, err)
 	// Output: billing-3 <nil>
 }
@@ -183,7 +184,7 @@ func ExampleLockToken() {
 	defer srv.Close()
 	var both []holdfast.Locker
 	for _, name := range []string{"red", "blue"} {
-		both = append(both, holdfast.NewMutex(srv.Client(), "/app/locks", holdfast.WithLayout(holdfast.LayoutNamed(name))))
+		both = append(both, holdfast.NewMutex(srv.Client(), "/app/locks", holdfast.WithLayout(layout.Named(name))))
 	}
 	h, err := holdfast.NewMultiLock(both...).Lock(context.Background())
 	if err != nil {
@@ -203,7 +204,7 @@ func ExampleForeignNode() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	ctx, c := context.Background(), srv.Client()
-	h, err := holdfast.NewMutex(c, "/app/nightly", holdfast.WithLayout(holdfast.LayoutSessionID)).Lock(ctx)
+	h, err := holdfast.NewMutex(c, "/app/nightly", holdfast.WithLayout(layout.SessionID)).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}

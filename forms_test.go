@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -189,7 +190,7 @@ func TestDirectoryWithANumberIsNoPlace(t *testing.T) {
 		unlock(t, third.got(t))
 		wantNoNodes(t, c)
 
-		permit := lock(t, holdfast.NewSemaphore(c, lockPath, 9, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1))
+		permit := lock(t, holdfast.NewSemaphore(c, lockPath, 9, holdfast.WithLayout(layout.Kazoo)).Locker(1))
 		_, err = m.TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
 		unlock(t, permit)

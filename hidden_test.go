@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -45,7 +47,7 @@ var hidingKinds = map[string]func(c *zk.Client) holdfast.Locker{
 	"reader":    func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath).RLocker() },
 	"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, "/sem", 1).Locker(1) },
 	"kazoo's": func(c *zk.Client) holdfast.Locker {
-		return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo))
+		return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.Kazoo))
 	},
 	"slots": func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, "/slots", 1).Locker() },
 	"node":  func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, "/node") },
@@ -53,7 +55,7 @@ var hidingKinds = map[string]func(c *zk.Client) holdfast.Locker{
 		return holdfast.NewMultiLock(mutexAt(c), holdfast.NewMutex(c, "/other"))
 	},
 	"tree":       func(c *zk.Client) holdfast.Locker { return holdfast.NewTree(c, "/tree").Path("a/b") },
-	"reservable": func(c *zk.Client) holdfast.Locker { return holdfast.Reservable(mutexAt(c)) },
+	"reservable": func(c *zk.Client) holdfast.Locker { return reserve.Locker(mutexAt(c)) },
 	"local": func(c *zk.Client) holdfast.Locker {
 		return holdfast.NewMutex(c, lockPath, holdfast.WithLocalHandoff(3))
 	},
@@ -212,7 +214,7 @@ func TestWaiterWhoseOwnNodeIsHiddenAndRemoved(t *testing.T) {
 				if err := admin.Delete(t.Context(), nodes[0], zk.AnyVersion); err != nil {
 					t.Fatal(err)
 				}
-				between := lock(t, holdfast.Reservable(writeBehind{t, admin, h}))
+				between := lock(t, reserve.Locker(writeBehind{t, admin, h}))
 				defer unlock(t, between)
 				time.Sleep(2 * longestLook)
 				if !w.waiting() {

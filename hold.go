@@ -212,9 +212,8 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 	return h.transact(ctx, checks, ops)
 }
 
-// ensure makes a directory for the data of the lock of t, with the session that holds the lock.
-func (h *Hold) ensure(ctx context.Context, t *tenure.Tenure, path string) error {
-	p := t.Places[0]
+// ensure makes a directory for the data of a lock, with the session that holds the lock.
+func ensure(ctx context.Context, p *queue.Place, path string) error {
 	err := p.Ensure(ctx, path)
 	if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || p.Session.Context().Err() != nil) { // see transact
 		err = fmt.Errorf("%w: %w", ErrLost, err)

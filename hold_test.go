@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -438,7 +439,7 @@ func TestCommitAndUnlockReleasesWhateverComesOfIt(t *testing.T) {
 		},
 		"names come back": {
 			of: func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
-				return holdfast.NewMutex(c, lockPath, append(opts, holdfast.WithLayout(holdfast.LayoutWriteLock))...)
+				return holdfast.NewMutex(c, lockPath, append(opts, holdfast.WithLayout(layout.WriteLock))...)
 			},
 			ops: []zk.Op{create}, written: "done",
 		},
@@ -547,7 +548,7 @@ func TestReleaseGoesAheadOfLaterRequests(t *testing.T) {
 	for name, of := range map[string]func(c *zk.Client) holdfast.Locker{
 		"Mutex": func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
 		"names": func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutWriteLock))
+			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.WriteLock))
 		},
 		"NodeLock":  func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
 		"Semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(2) },
@@ -596,7 +597,7 @@ func TestReleaseDoesNotWaitForTheServer(t *testing.T) {
 // The removal is completed though the connection breaks in the middle of it.
 func TestReleaseOutlastsLostConnections(t *testing.T) {
 	for _, fault := range faults {
-		for _, layout := range []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutWriteLock} {
+		for _, layout := range []holdfast.Layout{layout.Curator, layout.WriteLock} {
 			t.Run(fmt.Sprint(fault, " ", layout.Name), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					h := lock(t, holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(layout)))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -53,7 +54,7 @@ var taken = map[string]func(ctx context.Context, c *zk.Client, opts ...holdfast.
 		return holdfast.NewTree(c, lockPath, opts...).Path("a/b")
 	}),
 	"reservable": giveBack(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
-		return holdfast.Reservable(holdfast.NewMutex(c, lockPath, opts...))
+		return reserve.Locker(holdfast.NewMutex(c, lockPath, opts...))
 	}),
 	"handed on": giveBack(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 		return holdfast.NewMutex(c, lockPath, append(opts, holdfast.WithLocalHandoff(3))...)

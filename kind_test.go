@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -27,7 +28,7 @@ func uses() []use {
 	all := []use{
 		{"semaphore", func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) }},
 		{"semaphore of kazoo", func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
+			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithLayout(layout.Kazoo)).Locker(1)
 		}},
 		{"slots", func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() }},
 		{"node", func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) }},
@@ -214,7 +215,7 @@ func TestErrKindSaysWhatIsWrong(t *testing.T) {
 	}{
 		"layouts": {
 			func(c *zk.Client) holdfast.Locker {
-				return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo))
+				return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.Kazoo))
 			},
 			mutexAt, []string{"layout kazoo", "layout curator", "__lock__0000000000"},
 		},
@@ -259,7 +260,7 @@ func TestErrKindSaysWhatIsWrong(t *testing.T) {
 		},
 		"named and not": {
 			func(c *zk.Client) holdfast.Locker {
-				return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("db")))
+				return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.Named("db")))
 			},
 			mutexAt, []string{"layout named:db", "layout curator", "db_lock_0000000000"},
 		},
@@ -296,9 +297,9 @@ func TestWhatIsNoOtherKindIsNoObstacle(t *testing.T) {
 		unlock(t, lock(t, holdfast.NewSemaphore(c, lockPath, 2).Locker(1)))
 
 		named := func(name string) holdfast.Locker {
-			return holdfast.NewMutex(c, lockPath+"2", holdfast.WithLayout(holdfast.LayoutNamed(name)))
+			return holdfast.NewMutex(c, lockPath+"2", holdfast.WithLayout(layout.Named(name)))
 		}
-		one, two, lockB := lock(t, named("one")), lock(t, named("two")), lock(t, named("lock-b")) // lock-* are the nodes of LayoutArticle
+		one, two, lockB := lock(t, named("one")), lock(t, named("two")), lock(t, named("lock-b")) // lock-* are the nodes of layout.Article
 		unlock(t, one)
 		unlock(t, two)
 		unlock(t, lockB)
@@ -353,7 +354,7 @@ func TestStrangerThatStepsDownIsSeen(t *testing.T) {
 			}
 			return zktest.Pass
 		})
-		_, err := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(holdfast.LayoutKazoo)).TryLock(t.Context())
+		_, err := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(layout.Kazoo)).TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
 		if !looked.Load() {
 			t.Fatal("the writer did not step down during the look: the test shows nothing")
@@ -466,7 +467,7 @@ func TestForeignNodesCanBeAskedFor(t *testing.T) {
 		}
 
 		// Locks of one directory are not foreign to each other.
-		found, err = holdfast.Foreign(t.Context(), c, lockPath, holdfast.LayoutNamed("web"))
+		found, err = holdfast.Foreign(t.Context(), c, lockPath, layout.Named("web"))
 		if err != nil || slices.ContainsFunc(found, func(f holdfast.ForeignNode) bool { return strings.Contains(f.Path, "db_lock_") }) {
 			t.Errorf("%+v, %v; want no other named lock", found, err)
 		}
@@ -476,7 +477,7 @@ func TestForeignNodesCanBeAskedFor(t *testing.T) {
 		if found, err := holdfast.Foreign(t.Context(), c, lockPath+"2"); err != nil || len(found) != 0 {
 			t.Errorf("%+v, %v; want none of what List shows", found, err)
 		}
-		found, err = holdfast.Foreign(t.Context(), c, lockPath+"2", holdfast.LayoutKazoo)
+		found, err = holdfast.Foreign(t.Context(), c, lockPath+"2", layout.Kazoo)
 		if err != nil || len(found) != 1 || found[0].Path != h.Path() || found[0].Kind != "a semaphore, layout curator" {
 			t.Errorf("%+v, %v; want the permit", found, err)
 		}

@@ -10,8 +10,8 @@ import (
 )
 
 // A Layout says how the nodes of a lock are named, so that other libraries can wait in the same queue. All
-// users of a lock must use one layout for it. Fill in the fields for a layout of your own. The Layouts of
-// this package are named after the libraries whose nodes they describe.
+// users of a lock must use one layout for it. Fill in the fields for a layout of your own. Package
+// holdfast/layout has those of other libraries.
 //
 // A child whose name is in none of the forms has no place in the queue. If it is an ephemeral node of
 // another layout of this package, or of another kind of lock, Lock fails with ErrKind: its maker would not
@@ -25,7 +25,7 @@ type Layout struct {
 	// In a name, {uuid} stands for a number that is new for every attempt, {hex} for the same without
 	// dashes, {session} for the session's id in decimal, and {host} for the name of the machine. None of them
 	// may stand directly before the number: other clients would read a digit at its end as a part of the
-	// number. (LayoutArticle is literally so.) {} alone is the empty name: the node's name is the number.
+	// number. (layout.Article is literally so.) {} alone is the empty name: the node's name is the number.
 	//
 	// With {uuid} or {hex}, the name identifies a node whose answer was lost. Without, its data do: an id
 	// is added to them, and WithValue is refused. Without, a name also comes back when the queue's
@@ -42,37 +42,6 @@ type Layout struct {
 
 	invalid error // what is wrong with it; Lock returns it
 }
-
-// The layouts of other libraries.
-var (
-	// LayoutCurator is the default: the nodes of Apache Curator's InterProcessMutex,
-	// InterProcessReadWriteLock, LeaderSelector and InterProcessSemaphoreV2. All of them exclude each
-	// other here, though Curator's mutex does not respect its read-write lock. go-zookeeper's Lock
-	// stands in the same queue. Names are _c_<uuid>-lock-<number>, with __WRIT__ or __READ__ in place
-	// of lock- for the two sides. Parents are containers.
-	LayoutCurator = layoutOf(names.Curator)
-	// LayoutLeaderLatch is that of Curator's LeaderLatch: _c_<uuid>-latch-<number>. Parents are
-	// containers.
-	LayoutLeaderLatch = layoutOf(names.LeaderLatch)
-	// LayoutKazoo is that of kazoo's Lock, ReadLock, WriteLock, Election and Semaphore:
-	// <hex>__lock__<number>, and __rlock__ for readers. The parents are persistent: a kazoo lock makes
-	// them once and fails when they are gone later. kazoo's Lock does not wait for readers, its
-	// WriteLock does.
-	LayoutKazoo = layoutOf(names.Kazoo)
-	// LayoutGoZookeeper is that of go-zookeeper's Lock: _c_<hex>-lock-<number>. It respects nodes of
-	// Curator and kazoo, too, and fails if there is any other child.
-	LayoutGoZookeeper = layoutOf(names.GoZookeeper)
-	// LayoutWriteLock is that of the WriteLock among ZooKeeper's own recipes: x-<session
-	// id>-<number>. Every name that ends in a dash and a number contends.
-	LayoutWriteLock = layoutOf(names.WriteLock)
-	// LayoutHostRW has <host>-R-<number> for readers and <host>-W-<number> for writers.
-	LayoutHostRW = layoutOf(names.HostRW)
-	// LayoutSessionID has lock-<session id>-<number>. See LayoutArticle.
-	LayoutSessionID = layoutOf(names.SessionID)
-	// LayoutArticle has lock-<session id><number>, without a dash between the two: the literal form
-	// of articles about locks on ZooKeeper, and of programs after them.
-	LayoutArticle = layoutOf(names.Article)
-)
 
 func layoutOf(n names.Layout) Layout {
 	l := Layout{
@@ -93,13 +62,6 @@ func (l *Layout) compile() *names.Grammar {
 	})
 }
 
-// LayoutNamed has <name>_lock_<number>: several locks, told apart by their names, in one directory,
-// whose path is that of them all. Lock refuses a name that contains "_lock_", since its nodes would
-// be part of another lock's queue. The names have no id, so attempts are told apart by their data, and WithValue and
-// Detached are refused. Names come back when the directory is removed and made again; see NodeLock for
-// what a delete can hit then.
-func LayoutNamed(name string) Layout { return layoutOf(names.Named(name)) }
-
 // ParseLayout returns the layout of a name: curator, leaderlatch, kazoo, go-zookeeper, writelock,
 // hostrw, sessionid, article, named:NAME or form:PATTERN. The error is ErrLayout, and says what to
 // write instead.
@@ -109,10 +71,10 @@ func LayoutNamed(name string) Layout { return layoutOf(names.Named(name)) }
 // job- and ends with a dash and a number is a place in the queue. Parents are persistent. The other programs must be
 // able to read these names. For programs without an id in their names, leave it out: form:ex makes
 // ex0000000007, as the lock of Ruby's zk does, and form: makes 0000000007, as that of Vitess does. Such layouts have
-// the limits of [LayoutNamed]: WithValue and Detached are refused, and names come back.
+// the limits of layout.Named: WithValue and Detached are refused, and names come back.
 func ParseLayout(name string) (Layout, error) {
 	if n, ok := strings.CutPrefix(name, "named:"); ok {
-		l := LayoutNamed(n)
+		l := layoutOf(names.Named(n))
 		return l, l.invalid
 	}
 	if pattern, ok := strings.CutPrefix(name, "form:"); ok {
@@ -150,5 +112,5 @@ func grammarOf(layout []Layout) (*names.Grammar, error) {
 		g := layout[0].compile()
 		return g, g.Invalid()
 	}
-	return nil, fmt.Errorf("%w: %d layouts: give one, or none for LayoutCurator", zk.ErrBadArguments, len(layout))
+	return nil, fmt.Errorf("%w: %d layouts: give one, or none for the default", zk.ErrBadArguments, len(layout))
 }

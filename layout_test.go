@@ -11,6 +11,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/queue/names"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -58,7 +59,7 @@ func own(l *holdfast.Layout, word string) {
 // other in the same directory. The layouts are copies of one that has watermarks.
 func TestMarkOfAnotherQueueInTheDirectoryIsNotBelieved(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		left, right := two(holdfast.LayoutCurator, own)
+		left, right := two(layout.Curator, own)
 		in := func(l holdfast.Layout) holdfast.Locker {
 			return holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(l))
 		}
@@ -130,7 +131,7 @@ func TestLayoutsWithoutANameAreTwoLocks(t *testing.T) {
 // Layouts with the same forms make the same lock, whatever their names.
 func TestLayoutsOfTheSameFormsAreOneLock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		renamed := holdfast.LayoutCurator
+		renamed := layout.Curator
 		renamed.Name = "ours"
 		renamed.Exclusive = []string{"*__WRIT__", "*lock-", "*lock-"} // in another order, and one twice
 		c := client(t, srv)
@@ -158,7 +159,7 @@ func TestLayoutsOfTheSameFormsAreOneLock(t *testing.T) {
 // the other gives some away.
 func TestLayoutWithNamesOfItsOwnHasNoSemaphore(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		left, _ := two(holdfast.LayoutCurator, own)
+		left, _ := two(layout.Curator, own)
 		_, err := holdfast.NewSemaphore(client(t, srv), lockPath, 1, holdfast.WithLayout(left)).Acquire(t.Context(), 1)
 		wantErr(t, err, holdfast.ErrLayout)
 	})
@@ -169,7 +170,7 @@ func TestLayoutWithNamesOfItsOwnHasNoSemaphore(t *testing.T) {
 func TestTokensTellLocksOfOneDirectoryApart(t *testing.T) {
 	left, right := two(holdfast.Layout{Name: "ours"}, own)
 	for _, layouts := range []map[string]holdfast.Layout{
-		{"named:b": holdfast.LayoutNamed("b"), "named:a": holdfast.LayoutNamed("a"), "named:c": holdfast.LayoutNamed("c")},
+		{"named:b": layout.Named("b"), "named:a": layout.Named("a"), "named:c": layout.Named("c")},
 		{"form:left-*.m|left-*.w,shared:left-*.r": left, "form:right-*.m|right-*.w,shared:right-*.r": right},
 	} {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -209,7 +210,7 @@ func TestTokensNameTheLayout(t *testing.T) {
 		c := client(t, srv)
 		for want, l := range map[string]holdfast.Locker{
 			"curator": holdfast.NewMutex(c, lockPath+"/1"),
-			"kazoo":   holdfast.NewRWMutex(c, lockPath+"/2", holdfast.WithLayout(holdfast.LayoutKazoo)),
+			"kazoo":   holdfast.NewRWMutex(c, lockPath+"/2", holdfast.WithLayout(layout.Kazoo)),
 			"node":    holdfast.NewNodeLock(c, lockPath+"/3"),
 		} {
 			h := lock(t, l)

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"fmt"
 
 	"holdfast/internal/lend"
 	"holdfast/internal/queue"
@@ -21,6 +22,27 @@ func init() {
 			all = append(all, t.Places...)
 		}
 		return all
+	}
+	lend.Tenures = func(hold any) (all []lend.Tenure) {
+		h := hold.(*Hold)
+		if h == nil {
+			return nil
+		}
+		for _, t := range h.tenures {
+			all = append(all, lend.Tenure{Place: t.Places[0], Owner: lockOf(t).note.Owner, Rewrite: t.Rewriting, Gone: func() error {
+				t.Lose(queue.ErrGone)
+				return fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
+			}})
+		}
+		return all
+	}
+	lend.Ensure = ensure
+	lend.LayoutName = func(layouts any) (string, error) {
+		g, err := grammarOf(layouts.([]Layout))
+		if err != nil {
+			return "", err
+		}
+		return g.Name, nil
 	}
 	lend.Meets = func(hold any, d lend.Demand) error {
 		return hold.(*Hold).meets(demand{by: d.By, client: d.Client, one: d.One, queued: d.Queued})

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -31,7 +32,7 @@ var limits = map[string]struct {
 		return s, s.Locker(1)
 	}},
 	"semaphore of kazoo": {lockPath + "-__lock__", func(c *zk.Client, n int, opts ...holdfast.Option) (limited, holdfast.Locker) {
-		s := holdfast.NewSemaphore(c, lockPath, n, append(opts, holdfast.WithLayout(holdfast.LayoutKazoo))...)
+		s := holdfast.NewSemaphore(c, lockPath, n, append(opts, holdfast.WithLayout(layout.Kazoo))...)
 		return s, s.Locker(1)
 	}},
 	"slots": {lockPath + "/slot-queue", func(c *zk.Client, n int, opts ...holdfast.Option) (limited, holdfast.Locker) {

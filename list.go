@@ -45,7 +45,7 @@ type Entry struct {
 // List returns the queue of the lock at path, the holder first, at some moment after the call. A lock that
 // nobody holds, or that never existed, has an empty queue. For a semaphore, it returns the permits in use,
 // one entry each, and then the waiters. For a Slots, it returns the slots in use by their numbers, in every
-// layout, and then the waiters. The layout is that of the lock; without one, it is LayoutCurator. Children whose names are
+// layout, and then the waiters. The layout is that of the lock; without one, it is the default. Children whose names are
 // not in its forms are left out. A transaction that changes nothing comes before the reads, since a server may be
 // behind the one that granted the lock.
 func List(ctx context.Context, c *zk.Client, path string, layout ...Layout) ([]Entry, error) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast"
 	"holdfast/zk"
@@ -109,5 +110,29 @@ func TestListCutsLongTexts(t *testing.T) {
 			t.Errorf("%d entries, %v", len(entries), err)
 		}
 		unlock(t, h)
+	})
+}
+
+// The labels of a node are in the list, and stay when the holder writes its node again.
+func TestLabelsAreListed(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		labels := map[string]string{"team": "search"}
+		h := lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithOwner("ada"), holdfast.WithLabels(labels)))
+		labels["team"] = "another"
+		for range 3 { // the second: the holder has said since when it holds the lock; the third: a request came
+			entries, err := holdfast.List(t.Context(), c, lockPath)
+			if err != nil || len(entries) != 1 || len(entries[0].Labels) != 1 || entries[0].Labels["team"] != "search" || entries[0].Owner != "ada" {
+				t.Fatalf("%+v, %v", entries, err)
+			}
+			time.Sleep(2 * time.Second)
+			if err := holdfast.Revoke(t.Context(), client(t, srv), lockPath, h.Token()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		unlock(t, h)
+		_, err := holdfast.NewElection(c, "/holdfast/locks/e", holdfast.WithLabels(labels)).Campaign(t.Context(), nil)
+		wantErr(t, err, zk.ErrBadArguments)
 	})
 }

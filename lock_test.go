@@ -14,6 +14,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/queue"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -393,7 +394,7 @@ func TestTryLockGivesUpWithItsContext(t *testing.T) {
 func TestSearchForANodeTakesFewRoundTrips(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		line, admin := newLine(t, srv), client(t, srv)
-		m := holdfast.NewMutex(line.Client, lockPath, holdfast.WithLayout(holdfast.LayoutHostRW))
+		m := holdfast.NewMutex(line.Client, lockPath, holdfast.WithLayout(layout.HostRW))
 		h := lock(t, m)
 		form := strings.TrimRight(h.Path(), "0123456789")
 		unlock(t, h)

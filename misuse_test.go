@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"holdfast"
+	"holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/shards"
 	"holdfast/zktest"
 )
@@ -52,13 +54,13 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{shards.New(c, "", 2).Run(ctx, nil), "holdfast: run shards: invalid path: it is empty"},
 			{lock(holdfast.NewMultiLock()), "holdfast: try lock: bad arguments: a MultiLock needs at least one lock"},
 			{lock(holdfast.NewMultiLock(nil)), "a MultiLock got a nil Locker"},
-			{lock(holdfast.NewMultiLock(holdfast.Reservable(holdfast.NewMutex(c, path)))), "make the whole MultiLock Reservable"},
+			{lock(holdfast.NewMultiLock(reserve.Locker(holdfast.NewMutex(c, path)))), "wrap the whole MultiLock instead"},
 			{lock(holdfast.NewMultiLock(ownLocker{})), "it takes the locks of package holdfast"},
 			{lock(holdfast.NewMultiLock(holdfast.NewMutex(c, path+"/a"), holdfast.NewTree(c, path).Path("b"))), path + "/a is in the Tree " + path + ", which refuses other locks at its path and below: take it as a path of that Tree"},
 			{lock(holdfast.NewMultiLock(holdfast.NewTree(c, path).Path("b"), holdfast.NewTree(c, path+"/a").Path(""))), "is in the Tree " + path},
 			{lock(holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.Layout{}))), "invalid layout: it has no Mutex: fill in Mutex"},
-			{lock(holdfast.NewRWMutex(c, path, holdfast.WithLayout(holdfast.LayoutWriteLock)).RLocker()), "invalid layout writelock: it has no read side: curator, kazoo and hostrw have one"},
-			{lock(holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(holdfast.LayoutWriteLock)).Locker(1)), "it has no semaphore: curator and kazoo have one"},
+			{lock(holdfast.NewRWMutex(c, path, holdfast.WithLayout(layout.WriteLock)).RLocker()), "invalid layout writelock: it has no read side: curator, kazoo and hostrw have one"},
+			{lock(holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(layout.WriteLock)).Locker(1)), "it has no semaphore: curator and kazoo have one"},
 			{lock(holdfast.NewSemaphore(c, path, 0).Locker(1)), "none is stored, and this caller claims none: claim one, or store one with SetLimit"},
 			{lock(holdfast.NewSemaphore(c, path, -1).Locker(1)), "the claim is -1: want 1 or more"},
 			{lock(holdfast.NewSemaphore(c, path, 2).Locker(0)), "0 permits asked for: want 1 or more"},

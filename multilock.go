@@ -160,13 +160,11 @@ func partsOf(l Locker) ([]part, error) {
 	case *MultiLock:
 		return l.parts, l.err
 	}
-	switch l.(type) {
-	case nil:
+	if l == nil {
 		return nil, fmt.Errorf("%w: a MultiLock got a nil Locker", zk.ErrBadArguments)
-	case reservable:
-		return nil, fmt.Errorf("%w: a Reservable Locker cannot be a part of a MultiLock: make the whole MultiLock Reservable", zk.ErrBadArguments)
 	}
-	return nil, fmt.Errorf("%w: a %T cannot be a part of a MultiLock: it takes the locks of package holdfast, which have paths to order them by", zk.ErrBadArguments, l)
+	return nil, fmt.Errorf("%w: a %T cannot be a part of a MultiLock: it takes the locks of package holdfast, which have paths to order them by: wrap the whole MultiLock instead",
+		zk.ErrBadArguments, l)
 }
 
 // Lock waits for all of the locks. The context bounds the wait as a whole. On an error, Lock releases

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -420,13 +421,13 @@ func TestMultiLockRefusesLayoutsThatWaitForEachOther(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := holdfast.NewMultiLock(in(holdfast.LayoutCurator), in(holdfast.LayoutGoZookeeper)).Lock(ctx)
+		_, err := holdfast.NewMultiLock(in(layout.Curator), in(layout.GoZookeeper)).Lock(ctx)
 		wantErr(t, err, zk.ErrBadArguments)
 		// Through two clients, it would wait for itself as well.
-		other := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(holdfast.LayoutGoZookeeper))
-		_, err = holdfast.NewMultiLock(in(holdfast.LayoutCurator), other).Lock(ctx)
+		other := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(layout.GoZookeeper))
+		_, err = holdfast.NewMultiLock(in(layout.Curator), other).Lock(ctx)
 		wantErr(t, err, zk.ErrBadArguments)
-		h, err := holdfast.NewMultiLock(in(holdfast.LayoutNamed("a")), in(holdfast.LayoutNamed("b"))).Lock(ctx)
+		h, err := holdfast.NewMultiLock(in(layout.Named("a")), in(layout.Named("b"))).Lock(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -198,7 +198,7 @@ func (j *call) look(ctx context.Context, h *Hold) (record, error) {
 		}
 		if before != "" {
 			if behind := !errors.Is(res[0].Err, zk.ErrNoNode); behind { // it is there, whether we may read it or not
-				if err := barrier(p); err != nil {
+				if err := p.Barrier(); err != nil {
 					return record{}, err
 				}
 				before, ops = "", ops[1:]
@@ -217,21 +217,6 @@ func (j *call) look(ctx context.Context, h *Hold) (record, error) {
 		all := &queue.Queue{Client: j.client, Path: j.path, Kind: queue.Once, Grammar: names.Default}
 		return record{done, begun}, all.CheckKind(ctx, res[2].Children)
 	}
-}
-
-// barrier returns when the server shows all that was written before. That takes a write, which also finds
-// out whether our place still exists. If not, the error is ErrGone. Then no transaction of our Hold can be
-// executed any more.
-func barrier(p *queue.Place) error {
-	ctx := p.Session.Context()
-	err := queue.Repeat(ctx, func() error {
-		_, err := p.Session.Multi(ctx, zk.CheckOp(p.Path(), zk.AnyVersion))
-		return err
-	})
-	if errors.Is(err, zk.ErrNoNode) {
-		err = queue.ErrGone
-	}
-	return err
 }
 
 // write executes a transaction that makes the mark at node with our token, while h lasts. It returns when
@@ -265,7 +250,7 @@ func (j *call) write(ctx context.Context, h *Hold, node string, token int64, ops
 // our place still exists.
 func (j *call) settle(ctx context.Context, p *queue.Place, node string, token int64, undo []zk.Op) (ours, stands bool, _ error) {
 	session := p.Session
-	found := barrier(p)
+	found := p.Barrier()
 	if found == nil || errors.Is(found, queue.ErrGone) {
 		if m, err := j.read(session.Context(), session, node); err == nil || session.Context().Err() == nil {
 			return m != nil && m.Token == token, found == nil, err

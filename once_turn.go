@@ -74,7 +74,7 @@ func (t *Turn) Done(ctx context.Context, value []byte) (Result, error) {
 	} else {
 		err = j.finish(ctx, h, t.seen, m)
 		for errors.Is(err, zk.ErrNoNode) && !errors.Is(err, ErrLost) { // the directory of the key, or an old mark
-			if err = h.ensure(ctx, h.tenures[0], j.dir); err == nil {
+			if err = ensure(ctx, h.first(), j.dir); err == nil {
 				t.seen.done = nil
 				err = j.finish(ctx, h, t.seen, m)
 			}

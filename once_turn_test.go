@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -100,7 +101,9 @@ func TestTurnsBesideOtherLocks(t *testing.T) {
 		h := lock(t, holdfast.NewMutex(c, lockPath))
 		turn, _ := takeTurn(t, c, h, "k")
 		turnDone(t, turn, "")
-		reserve(t, h, time.Millisecond)
+		if err := reserve.For(t.Context(), h, time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
 		unlock(t, h)
 		time.Sleep(time.Second)
 		for range 2 {
@@ -401,7 +404,7 @@ func TestLossWhileADirectoryIsMade(t *testing.T) {
 			return err
 		},
 		"reserve": func(t *testing.T, _ *zk.Client, h *holdfast.Hold) error {
-			return h.Reserve(t.Context(), time.Minute)
+			return reserve.For(t.Context(), h, time.Minute)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

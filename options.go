@@ -183,8 +183,8 @@ func WithACL(acl ...zk.ACL) Option {
 	}
 }
 
-// WithLayout says how the lock's nodes are named; the default is LayoutCurator.
-// It copies l: later changes of l have no effect.
+// WithLayout says how the lock's nodes are named; the default is Curator's. Package holdfast/layout has those of other
+// libraries. WithLayout copies l: later changes of l have no effect.
 func WithLayout(l Layout) Option {
 	g := l.compile()
 	return func(o *options) {

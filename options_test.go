@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -19,8 +20,8 @@ import (
 )
 
 var layouts = []holdfast.Layout{
-	holdfast.LayoutCurator, holdfast.LayoutLeaderLatch, holdfast.LayoutKazoo, holdfast.LayoutGoZookeeper,
-	holdfast.LayoutWriteLock, holdfast.LayoutHostRW, holdfast.LayoutSessionID, holdfast.LayoutArticle, holdfast.LayoutNamed("db"),
+	layout.Curator, layout.LeaderLatch, layout.Kazoo, layout.GoZookeeper,
+	layout.WriteLock, layout.HostRW, layout.SessionID, layout.Article, layout.Named("db"),
 }
 
 // Every layout finds its own nodes again, even if its names do not tell two goroutines of one
@@ -84,7 +85,7 @@ func TestParentsAreWhatTheLayoutSays(t *testing.T) {
 			containers.Add(1)
 			return zktest.Pass
 		})
-		unlock(t, lock(t, holdfast.NewMutex(c, "/a/b", holdfast.WithLayout(holdfast.LayoutKazoo))))
+		unlock(t, lock(t, holdfast.NewMutex(c, "/a/b", holdfast.WithLayout(layout.Kazoo))))
 		if n := containers.Load(); n != 0 {
 			t.Errorf("%d containers for kazoo, which fails when its directory is gone; want none", n)
 		}
@@ -103,7 +104,7 @@ func TestWithValueIsTheNodesData(t *testing.T) {
 			t.Errorf("%q, %v", data, err)
 		}
 		unlock(t, h)
-		_, err := holdfast.NewMutex(c, lockPath, holdfast.WithValue(nil), holdfast.WithLayout(holdfast.LayoutSessionID)).Lock(t.Context())
+		_, err := holdfast.NewMutex(c, lockPath, holdfast.WithValue(nil), holdfast.WithLayout(layout.SessionID)).Lock(t.Context())
 		wantErr(t, err, holdfast.ErrLayout)
 		wantQueued(t, c, 0)
 	})
@@ -142,7 +143,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		"WithinSession":       holdfast.WithinSession(7),
 		"WithValue":           holdfast.WithValue([]byte("10.0.0.5")),
 		"WithACL":             holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}),
-		"WithLayout":          holdfast.WithLayout(holdfast.LayoutCurator),
+		"WithLayout":          holdfast.WithLayout(layout.Curator),
 		"Reentrant":           holdfast.Reentrant(),
 		"WithObserver":        holdfast.WithObserver(&holdfast.Observer{}),
 		"WithLocalHandoff":    holdfast.WithLocalHandoff(5),

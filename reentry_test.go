@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zktest"
 )
 
@@ -110,8 +111,8 @@ func TestReaderJoinsItselfOnlyIfReentrant(t *testing.T) {
 func TestLocksOfOneDirectoryAreNotEachOthersDeadlock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
-		a := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("a")))
-		b := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("b")))
+		a := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.Named("a")))
+		b := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.Named("b")))
 		h := lock(t, a)
 		other, err := b.Lock(h.Context())
 		if err != nil {
@@ -127,7 +128,7 @@ func TestLocksOfOneDirectoryAreNotEachOthersDeadlock(t *testing.T) {
 // In kazoo's layout, permits are children of the lock's path, like the nodes of a Mutex.
 func TestMutexIsNoPermitOfItsPath(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, kazoo := client(t, srv), holdfast.WithLayout(holdfast.LayoutKazoo)
+		c, kazoo := client(t, srv), holdfast.WithLayout(layout.Kazoo)
 		h := lock(t, holdfast.NewMutex(c, lockPath, kazoo))
 		_, err := holdfast.NewSemaphore(c, lockPath, 1, kazoo).Acquire(h.Context(), 1)
 		wantErr(t, err, holdfast.ErrKind)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -90,7 +91,7 @@ func TestThrottledServerMakesNothingFail(t *testing.T) {
 		},
 		"semaphore of kazoo": func(t *testing.T, s setup) func() error {
 			return func() error {
-				return locked(holdfast.NewSemaphore(s.c, lockPath, 3, holdfast.WithLayout(holdfast.LayoutKazoo)).TryAcquire(ctx, 1))
+				return locked(holdfast.NewSemaphore(s.c, lockPath, 3, holdfast.WithLayout(layout.Kazoo)).TryAcquire(ctx, 1))
 			}
 		},
 		"limit": func(t *testing.T, s setup) func() error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -134,7 +135,7 @@ func TestMutexAndRWMutexOnOnePathExcludeEachOther(t *testing.T) {
 }
 
 func TestWriterTakesTheReadSideAtItsOwnPlace(t *testing.T) {
-	for _, layout := range []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutKazoo, holdfast.LayoutHostRW} {
+	for _, layout := range []holdfast.Layout{layout.Curator, layout.Kazoo, layout.HostRW} {
 		t.Run(layout.Name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				use := holdfast.WithLayout(layout)
@@ -326,10 +327,10 @@ func TestReadersAndWritersUnderFaults(t *testing.T) {
 func TestMutexOfALayoutWithoutReadersWaitsForADowngradedWriter(t *testing.T) {
 	dashes := holdfast.Layout{Name: "dashes", Mutex: "{uuid}-", Exclusive: []string{"*-"}}
 	for _, tt := range []struct{ writer, waiter holdfast.Layout }{
-		{holdfast.LayoutCurator, holdfast.LayoutGoZookeeper},
-		{holdfast.LayoutKazoo, holdfast.LayoutGoZookeeper},
-		{holdfast.LayoutHostRW, holdfast.LayoutWriteLock},
-		{holdfast.LayoutHostRW, dashes},
+		{layout.Curator, layout.GoZookeeper},
+		{layout.Kazoo, layout.GoZookeeper},
+		{layout.HostRW, layout.WriteLock},
+		{layout.HostRW, dashes},
 	} {
 		t.Run(tt.writer.Name+", "+tt.waiter.Name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -14,7 +14,7 @@ import (
 // A Semaphore admits up to limit permits at a time, first come, first served. It has no state of its own
 // and is safe for concurrent use.
 //
-// Its nodes are those of Curator's InterProcessSemaphoreV2, or with LayoutKazoo those of kazoo's
+// Its nodes are those of Curator's InterProcessSemaphoreV2, or with layout.Kazoo those of kazoo's
 // Semaphore. Permits are children of one directory. A caller passes a turnstile to get some, a Mutex in
 // another directory. So callers that ask for few permits never overtake one that asks for many, and a
 // permit that is given back wakes one waiter.

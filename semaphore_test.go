@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zkserver"
@@ -30,7 +31,7 @@ func wantFree(t *testing.T, s *holdfast.Semaphore, free, limit int) {
 	}
 }
 
-var semaphoreLayouts = []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutKazoo}
+var semaphoreLayouts = []holdfast.Layout{layout.Curator, layout.Kazoo}
 
 func TestSemaphoreLetsInAsManyAsItsLimit(t *testing.T) {
 	for _, layout := range semaphoreLayouts {
@@ -544,7 +545,7 @@ func TestPermitsAreCountedOnlyWhereTheTurnBeforeIsOver(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				use := holdfast.WithLayout(layout)
 				turnstile := lockPath + "/locks"
-				if layout.Name == holdfast.LayoutKazoo.Name {
+				if layout.Name == "kazoo" {
 					turnstile = lockPath + "-__lock__"
 				}
 				admin := client(t, srv)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -201,7 +202,7 @@ func TestCrowdIsOfOneLayout(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, _ := lister(t, srv)
 		first := lock(t, holdfast.NewMutex(c, lockPath))
-		blind := holdfast.Layout{Name: holdfast.LayoutCurator.Name, Mutex: "_c_{uuid}-other-", Exclusive: []string{"*other-"}}
+		blind := holdfast.Layout{Name: layout.Curator.Name, Mutex: "_c_{uuid}-other-", Exclusive: []string{"*other-"}}
 		wait(t.Context(), holdfast.NewMutex(c, lockPath))
 		other := wait(t.Context(), holdfast.NewMutex(c, lockPath, holdfast.WithLayout(blind)))
 		if other.waiting() {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -558,7 +559,7 @@ func TestListShowsSlots(t *testing.T) {
 		zero := acquire(t, slots(t, srv, 3, holdfast.WithOwner("a")), 0)
 		one := acquire(t, slots(t, srv, 3, holdfast.WithOwner("b")), 1)
 		w := wait(t.Context(), slots(t, srv, 3, holdfast.WithOwner("d")).Locker())
-		for _, layout := range []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutKazoo} {
+		for _, layout := range []holdfast.Layout{layout.Curator, layout.Kazoo} {
 			entries, err := holdfast.List(t.Context(), c, lockPath, layout)
 			if err != nil {
 				t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -118,7 +119,7 @@ func TestYoungHoldIsToldAfterItsYouth(t *testing.T) {
 func TestYoungHoldWhoseNameIsAnothersIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
-		m := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutSessionID))
+		m := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.SessionID))
 		h := lock(t, m)
 		for _, path := range []string{h.Path(), lockPath} {
 			if err := c.Delete(t.Context(), path, zk.AnyVersion); err != nil {

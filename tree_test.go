@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -82,7 +83,7 @@ func TestTreeRefusesBadPaths(t *testing.T) {
 			"deep":          {path: strings.Repeat("x/", 64) + "x"},
 			"local handoff": {path: "a", opts: []holdfast.Option{holdfast.WithLocalHandoff(3)}},
 			"reentrant":     {path: "a", opts: []holdfast.Option{holdfast.Reentrant()}},
-			"no readers":    {path: "a", opts: []holdfast.Option{holdfast.WithLayout(holdfast.LayoutWriteLock)}},
+			"no readers":    {path: "a", opts: []holdfast.Option{holdfast.WithLayout(layout.WriteLock)}},
 		} {
 			tree := holdfast.NewTree(c, lockPath, tt.opts...)
 			for _, l := range []holdfast.Locker{tree.Path(tt.path), holdfast.NewMultiLock(tree.Path(tt.path))} {

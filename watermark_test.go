@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -99,7 +100,7 @@ func TestMarkIsLeftOnlyWhereTheDataAreNobodys(t *testing.T) {
 		{"a semaphore's limit", mutexAt, "3", nil, false},
 		{"may not be written", mutexAt, "", []zk.ACL{{Perms: zk.PermRead | zk.PermCreate | zk.PermDelete, Scheme: "world", ID: "anyone"}}, false},
 		{"another layout", func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutGoZookeeper))
+			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.GoZookeeper))
 		}, "", nil, false},
 	}
 	for _, tt := range tests {
@@ -191,7 +192,7 @@ func TestMarksOfALongQueue(t *testing.T) {
 		{"a go-zookeeper node holds", func(i int) func(*zk.Client) holdfast.Locker {
 			if i%2 == 0 {
 				return func(c *zk.Client) holdfast.Locker {
-					return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutGoZookeeper))
+					return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.GoZookeeper))
 				}
 			}
 			return mutexAt

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zk/admin"
@@ -155,7 +157,7 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, 1).Acquire(ctx, 0); return err }, holdfast.ErrLimit)
 	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, -1).Acquire(ctx, 1); return err }, holdfast.ErrLimit)
 	b.refused(ctx, "layout", func() error {
-		_, err := holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(holdfast.LayoutWriteLock)).Acquire(ctx, 1)
+		_, err := holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(layout.WriteLock)).Acquire(ctx, 1)
 		return err
 	}, holdfast.ErrLayout)
 	b.refused(ctx, "path", func() error { _, err := holdfast.Foreign(ctx, c, "relative"); return err }, zk.ErrInvalidPath)
@@ -171,7 +173,7 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 	b.refused(ctx, "path", func() error { _, err := holdfast.List(ctx, c, "relative"); return err }, zk.ErrInvalidPath)
 	for _, opt := range []holdfast.Option{
 		holdfast.Reentrant(), holdfast.WithLocalHandoff(1), holdfast.WithKeep(1), holdfast.WithValue(nil), holdfast.ForgetAfter(-1),
-		holdfast.WithLayout(holdfast.LayoutKazoo),
+		holdfast.WithLayout(layout.Kazoo),
 	} {
 		b.refused(ctx, "once", func() error {
 			_, err := holdfast.NewOnce(c, path, opt).Key("key").Do(ctx, nil)
@@ -201,14 +203,14 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 	}
 	if s.Context().Err() == nil {
 		for _, l := range []holdfast.Layout{
-			holdfast.LayoutNamed("a_lock_b"), {Name: "empty"}, {Name: "other", Mutex: "a-", Exclusive: []string{"b-"}},
+			layout.Named("a_lock_b"), {Name: "empty"}, {Name: "other", Mutex: "a-", Exclusive: []string{"b-"}},
 		} {
 			_, err := holdfast.NewMutex(c, path, holdfast.WithLayout(l)).Lock(ctx)
 			if !errors.Is(err, holdfast.ErrLayout) && !excused(ctx, err) {
 				b.found("bungler", l.Name, "%v; want %v", err, holdfast.ErrLayout)
 			}
 		}
-		_, err := holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutNamed("a")), holdfast.WithValue([]byte("x"))).TryLock(ctx)
+		_, err := holdfast.NewMutex(c, path, holdfast.WithLayout(layout.Named("a")), holdfast.WithValue([]byte("x"))).TryLock(ctx)
 		if !errors.Is(err, holdfast.ErrLayout) && !excused(ctx, err) {
 			b.found("bungler", "value", "%v; want %v", err, holdfast.ErrLayout)
 		}
@@ -262,7 +264,7 @@ func (b *bungler) held(ctx context.Context, c *zk.Client) {
 			continue
 		}
 		if kind == "node" {
-			err = wrong.Reserve(once, time.Second)
+			err = reserve.For(once, wrong, time.Second)
 		} else {
 			_, _, err = holdfast.NewOnce(c, path+"-once").Key("key").Turn(once, wrong)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"holdfast"
 	"holdfast/chaos"
+	"holdfast/reserve"
 	"holdfast/zk"
 )
 
@@ -210,7 +211,7 @@ func (g *lasting) unlock(claim *chaos.Claim) {
 
 // reserve takes the lock, and often reserves it.
 func (g *lasting) reserve(ctx context.Context, c *client, rng *rand.Rand) {
-	l := holdfast.Reservable(g.mutex(c))
+	l := reserve.Locker(g.mutex(c))
 	claim := g.acquire(ctx, c, l, rng.IntN(3) == 0)
 	if claim == nil {
 		return
@@ -220,9 +221,9 @@ func (g *lasting) reserve(ctx context.Context, c *client, rng *rand.Rand) {
 		o := chaos.Op{Client: c.number, Kind: chaos.Reserve, Lock: lastingPath, Token: claim.Token(), Lasts: d, Call: g.log.Now()}
 		var err error
 		if d > 0 {
-			err = claim.Reserve(ctx, d)
+			err = reserve.For(ctx, claim.Hold, d)
 		} else {
-			err = claim.Unreserve(ctx)
+			err = reserve.Cancel(ctx, claim.Hold)
 		}
 		o.Outcome, o.Return = g.ended(ctx, "reserve", claim, err), g.log.Now()
 		if err == nil && d > 0 {

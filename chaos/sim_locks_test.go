@@ -10,6 +10,7 @@ import (
 
 	"holdfast"
 	"holdfast/chaos"
+	layouts "holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -100,8 +101,8 @@ func oneOf[T any](w *world, all ...T) T { return all[w.rng.IntN(len(all))] }
 var ownLayout = holdfast.Layout{Name: "own", Mutex: "app-{hex}-", Exclusive: []string{"app-*-"}, Parent: zk.Container}
 
 func mutexes(w *world, path string) lockSpec {
-	layout := oneOf(w, holdfast.LayoutCurator, holdfast.LayoutCurator, holdfast.LayoutCurator, holdfast.LayoutKazoo,
-		holdfast.LayoutWriteLock, holdfast.LayoutSessionID, holdfast.LayoutGoZookeeper, ownLayout)
+	layout := oneOf(w, layouts.Curator, layouts.Curator, layouts.Curator, layouts.Kazoo,
+		layouts.WriteLock, layouts.SessionID, layouts.GoZookeeper, ownLayout)
 	counted := counter(path, layout)
 	handoffs := w.rng.IntN(3) // 0: no local handoff
 	var who []holdfast.Option
@@ -143,14 +144,14 @@ func (w *world) idle() time.Duration {
 func named(w *world, path string) lockSpec {
 	names := []string{"one", "two", "one-more"}[:2+w.rng.IntN(2)]
 	handoffs := w.rng.IntN(2)
-	spec := lockSpec{dirs: []string{path}, path: path, layout: holdfast.LayoutNamed(names[0]), prompt: true}
+	spec := lockSpec{dirs: []string{path}, path: path, layout: layouts.Named(names[0]), prompt: true}
 	for _, name := range names {
 		spec.ids = append(spec.ids, lockID{path + "#" + name, path})
 	}
 	spec.of = func(c *zk.Client) []locker {
 		var ls []locker
 		for i, name := range names {
-			m := holdfast.NewMutex(c, path, w.options(holdfast.WithLayout(holdfast.LayoutNamed(name)), holdfast.WithLocalHandoff(handoffs), holdfast.WithKeep(w.idle()))...)
+			m := holdfast.NewMutex(c, path, w.options(holdfast.WithLayout(layouts.Named(name)), holdfast.WithLocalHandoff(handoffs), holdfast.WithKeep(w.idle()))...)
 			op := chaos.Op{Lock: spec.ids[i].id, Type: chaos.Mutex, Handoff: handoffs, Keep: w.idle()}
 			ls = append(ls, locker{parts: []chaos.Op{op}, lock: m.Lock, try: m.TryLock})
 		}
@@ -161,11 +162,11 @@ func named(w *world, path string) lockSpec {
 
 // readWrites returns read-write locks, for which a Mutex is a writer.
 func readWrites(w *world, path string) lockSpec {
-	layout := oneOf(w, holdfast.LayoutCurator, holdfast.LayoutCurator, holdfast.LayoutKazoo, holdfast.LayoutHostRW)
+	layout := oneOf(w, layouts.Curator, layouts.Curator, layouts.Kazoo, layouts.HostRW)
 	counted := counter(path, layout)
 	handoffs := w.rng.IntN(3)
 	reentrant := w.rng.IntN(2) == 0
-	mixed := layout.Name == holdfast.LayoutCurator.Name && w.rng.IntN(2) == 0
+	mixed := layout.Name == layouts.Curator.Name && w.rng.IntN(2) == 0
 	return lockSpec{
 		ids: []lockID{{path, path}}, dirs: []string{path}, counted: counted, path: path, layout: layout, prompt: true,
 		of: func(c *zk.Client) []locker {
@@ -195,15 +196,15 @@ func readWrites(w *world, path string) lockSpec {
 
 // semaphores returns semaphores. In some, the limit changes, and no history claims one.
 func semaphores(w *world, path string) lockSpec {
-	limit, layout := 2+w.rng.IntN(2), oneOf(w, holdfast.LayoutCurator, holdfast.LayoutCurator, holdfast.LayoutKazoo)
+	limit, layout := 2+w.rng.IntN(2), oneOf(w, layouts.Curator, layouts.Curator, layouts.Kazoo)
 	spec := lockSpec{ids: []lockID{{path, path}}, path: path, layout: layout, dirs: []string{path + "/locks", path + "/leases"}}
-	if layout.Name == holdfast.LayoutKazoo.Name {
+	if layout.Name == layouts.Kazoo.Name {
 		spec.dirs = []string{path, path + "-__lock__"}
 		spec.ids = append(spec.ids, lockID{path, path + "-__lock__"})
 	}
 	claimed := limit
 	// A kazoo semaphore's limit is in the parent node of its permits, which an admin may delete.
-	if layout.Name == holdfast.LayoutCurator.Name && w.rng.IntN(2) == 0 {
+	if layout.Name == layouts.Curator.Name && w.rng.IntN(2) == 0 {
 		spec.limits, claimed = 4, 0
 	}
 	spec.of = func(c *zk.Client) []locker {
@@ -225,7 +226,7 @@ func semaphores(w *world, path string) lockSpec {
 // of one lock and a permit, or a node.
 func multis(w *world, path string) lockSpec {
 	one, two := path+"-1", path+"-2"
-	spec := lockSpec{ids: []lockID{{one, one}, {two, two}}, dirs: []string{one, two}, path: one, layout: holdfast.LayoutCurator}
+	spec := lockSpec{ids: []lockID{{one, one}, {two, two}}, dirs: []string{one, two}, path: one, layout: layouts.Curator}
 	switch w.rng.IntN(3) {
 	case 0:
 		spec.counted = countersRoot + path[len(locksRoot):]
@@ -271,10 +272,10 @@ func together(counted string, a holdfast.Locker, opA chaos.Op, b holdfast.Locker
 // lock. So the check covers only overlaps.
 func strangers(w *world, path string) lockSpec {
 	return lockSpec{
-		ids: []lockID{{path, path}}, dirs: []string{path, path + "/locks", path + "/leases"}, path: path, layout: holdfast.LayoutCurator,
+		ids: []lockID{{path, path}}, dirs: []string{path, path + "/locks", path + "/leases"}, path: path, layout: layouts.Curator,
 		clashes: true,
 		of: func(c *zk.Client) []locker {
-			m, k := holdfast.NewMutex(c, path), holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutKazoo))
+			m, k := holdfast.NewMutex(c, path), holdfast.NewMutex(c, path, holdfast.WithLayout(layouts.Kazoo))
 			s := holdfast.NewSemaphore(c, path, 16, w.options()...) // more than any worker wants: like readers
 			writer := chaos.Op{Lock: path, Type: chaos.ReadWrite}
 			reader := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: true}
@@ -297,7 +298,7 @@ func disputed(w *world, path string) lockSpec {
 		dirs = []string{path + "/slots", path + "/slot-queue"}
 	}
 	return lockSpec{
-		ids: []lockID{{path, path}}, dirs: dirs, path: path, layout: holdfast.LayoutCurator, clashes: true,
+		ids: []lockID{{path, path}}, dirs: dirs, path: path, layout: layouts.Curator, clashes: true,
 		of: func(c *zk.Client) (ls []locker) {
 			for _, claimed := range []int{1, 16} {
 				op := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: claimed > 1}
@@ -316,7 +317,7 @@ const nodeLock = "/node" // ends the path of a NodeLock
 
 func nodes(w *world, path string) lockSpec {
 	lock := path + nodeLock
-	return lockSpec{ids: []lockID{{lock, lock}}, dirs: []string{path}, path: lock, layout: holdfast.LayoutCurator, prompt: true,
+	return lockSpec{ids: []lockID{{lock, lock}}, dirs: []string{path}, path: lock, layout: layouts.Curator, prompt: true,
 		of: func(c *zk.Client) []locker {
 			op := chaos.Op{Lock: lock, Type: chaos.Mutex}
 			l := locker{parts: []chaos.Op{op}}
@@ -334,7 +335,7 @@ func nodes(w *world, path string) lockSpec {
 }
 
 func elections(w *world, path string) lockSpec {
-	layout := oneOf(w, holdfast.LayoutCurator, holdfast.LayoutLeaderLatch, holdfast.LayoutKazoo, holdfast.LayoutWriteLock)
+	layout := oneOf(w, layouts.Curator, layouts.LeaderLatch, layouts.Kazoo, layouts.WriteLock)
 	counted := counter(path, layout)
 	// If names come back with the directory, Leader may return another node of the name that was first
 	// before.
@@ -352,7 +353,7 @@ func elections(w *world, path string) lockSpec {
 // queue, and holders leave watermarks in it.
 func crowds(w *world, path string) lockSpec {
 	spec := oneOf(w, mutexes, readWrites)(w, path)
-	for spec.layout.Name != holdfast.LayoutCurator.Name {
+	for spec.layout.Name != layouts.Curator.Name {
 		spec = oneOf(w, mutexes, readWrites)(w, path)
 	}
 	spec.crowded = true

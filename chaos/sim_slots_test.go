@@ -12,6 +12,7 @@ import (
 
 	"holdfast"
 	"holdfast/chaos"
+	"holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -88,7 +89,7 @@ type slotWishes struct {
 func slotSpec(w *world, path string) lockSpec {
 	n := 2 + w.rng.IntN(2)
 	spec := lockSpec{
-		ids: []lockID{{path, path}}, dirs: []string{path + "/slots", path + "/slot-queue"}, path: path, layout: holdfast.LayoutCurator,
+		ids: []lockID{{path, path}}, dirs: []string{path + "/slots", path + "/slot-queue"}, path: path, layout: layout.Curator,
 		slots: &slotWishes{from: make(map[int64]int)},
 	}
 	claimed := n

@@ -5,6 +5,7 @@ import (
 
 	"holdfast"
 	"holdfast/chaos"
+	"holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -12,7 +13,7 @@ import (
 // of its path, and a reader of those above it.
 func trees(w *world, path string) lockSpec {
 	node := map[string]string{"": path + "/%2F", "a": path + "/%2Fa", "a/b": path + "/%2Fa%2Fb", "a/c": path + "/%2Fa%2Fc"}
-	spec := lockSpec{path: node[""], layout: holdfast.LayoutCurator}
+	spec := lockSpec{path: node[""], layout: layout.Curator}
 	for _, p := range []string{"", "a", "a/b", "a/c"} {
 		spec.ids = append(spec.ids, lockID{node[p], node[p]})
 		spec.dirs = append(spec.dirs, node[p])
@@ -34,7 +35,7 @@ func trees(w *world, path string) lockSpec {
 func rooted(w *world, path string) lockSpec {
 	root := path + "/%2F"
 	spec := lockSpec{ // the tokens in the history are those of the root, so an admin deletes no other nodes of the tree
-		ids: []lockID{{path, path}}, dirs: []string{root, path + "/other", path + "/locks", path + "/leases"}, path: path, layout: holdfast.LayoutCurator, clashes: true,
+		ids: []lockID{{path, path}}, dirs: []string{root, path + "/other", path + "/locks", path + "/leases"}, path: path, layout: layout.Curator, clashes: true,
 	}
 	writer := chaos.Op{Lock: path, Type: chaos.ReadWrite}
 	reader := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: true}
@@ -49,7 +50,7 @@ func rooted(w *world, path string) lockSpec {
 		rw := holdfast.NewRWMutex(c, path, w.options(holdfast.WithLocalHandoff(2))...)
 		others := []holdfast.Locker{
 			rw, holdfast.NewMutex(c, below, w.options(holdfast.WithKeep(w.idle()))...), holdfast.NewNodeLock(c, below, w.options()...), rw.RLocker(),
-			holdfast.NewSemaphore(c, path, 16, w.options()...).Locker(1), holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutKazoo)),
+			holdfast.NewSemaphore(c, path, 16, w.options()...).Locker(1), holdfast.NewMutex(c, path, holdfast.WithLayout(layout.Kazoo)),
 		}
 		n := w.seed / 16 % uint64(len(others)+1)
 		if n == uint64(len(others)) {

@@ -17,6 +17,7 @@ import (
 
 	"holdfast"
 	"holdfast/fence"
+	"holdfast/layout"
 	"holdfast/zktest"
 )
 
@@ -192,8 +193,8 @@ func TestTransactionIsFencedWithEveryToken(t *testing.T) {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	c := srv.Client()
-	red := holdfast.NewMutex(c, "/locks", holdfast.WithLayout(holdfast.LayoutNamed("red")))
-	blue := holdfast.NewMutex(c, "/locks", holdfast.WithLayout(holdfast.LayoutNamed("blue")))
+	red := holdfast.NewMutex(c, "/locks", holdfast.WithLayout(layout.Named("red")))
+	blue := holdfast.NewMutex(c, "/locks", holdfast.WithLayout(layout.Named("blue")))
 	nightly := holdfast.NewMutex(c, "/nightly")
 	for _, l := range []holdfast.Locker{red, blue, nightly, holdfast.NewMultiLock(red, nightly, blue)} {
 		h, err := l.Lock(t.Context())

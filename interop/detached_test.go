@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 )
 
 // A lock that no session owns takes the place of its waiter, before peers that wait for that. They wait for it, also
@@ -18,9 +19,9 @@ func TestPeersWaitForADetachedLock(t *testing.T) {
 		theirs func(s *stage, dir string) party
 		layout holdfast.Layout
 	}{
-		"Curator":      {func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) }, holdfast.LayoutCurator},
-		"go-zookeeper": {func(s *stage, dir string) party { return s.rivals(dir) }, holdfast.LayoutCurator},
-		"kazoo":        {func(s *stage, dir string) party { return s.told(s.python, "lock", dir) }, holdfast.LayoutKazoo},
+		"Curator":      {func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) }, layout.Curator},
+		"go-zookeeper": {func(s *stage, dir string) party { return s.rivals(dir) }, layout.Curator},
+		"kazoo":        {func(s *stage, dir string) party { return s.told(s.python, "lock", dir) }, layout.Kazoo},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := s.in(t)

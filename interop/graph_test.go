@@ -11,6 +11,7 @@ import (
 	"holdfast"
 	"holdfast/internal/survey"
 	"holdfast/internal/waitgraph"
+	"holdfast/layout"
 )
 
 // A process of a library that takes part in a deadlock.
@@ -81,11 +82,11 @@ func TestDeadlocksBetweenLibrariesAreFound(t *testing.T) {
 		c := dialURL(s.t, "zk://"+s.addr)
 		s.t.Cleanup(cancel)
 		of := func(dir string) holdfast.Locker {
-			return holdfast.NewSemaphore(c, dir, 1, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
+			return holdfast.NewSemaphore(c, dir, 1, holdfast.WithLayout(layout.Kazoo)).Locker(1)
 		}
 		return ourOwn{s, ctx, [2]func(string) holdfast.Locker{of, of}}
 	}
-	curator, kazoo := holdfast.LayoutCurator, holdfast.LayoutKazoo
+	curator, kazoo := layout.Curator, layout.Kazoo
 	for i, tt := range []struct {
 		name   string
 		circle []func(*stage) deadlocked

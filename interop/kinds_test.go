@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -32,7 +33,7 @@ func TestOthersUnderTheNameAreRefused(t *testing.T) {
 		"Curator's mutex, our lock of kazoo's layout": {
 			func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) },
 			func(s *stage, dir string) holdfast.Locker {
-				return holdfast.NewMutex(s.admin, dir, in(holdfast.LayoutKazoo))
+				return holdfast.NewMutex(s.admin, dir, in(layout.Kazoo))
 			}, "layout curator",
 		},
 		"Curator's reader, our semaphore": {
@@ -53,7 +54,7 @@ func TestOthersUnderTheNameAreRefused(t *testing.T) {
 		},
 		"our semaphore as kazoo's, our mutex": {
 			func(s *stage, dir string) party {
-				return s.our(holdfast.NewSemaphore(s.admin, dir, 2, in(holdfast.LayoutKazoo)).Locker(1))
+				return s.our(holdfast.NewSemaphore(s.admin, dir, 2, in(layout.Kazoo)).Locker(1))
 			},
 			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir) }, "semaphore, layout kazoo",
 		},
@@ -133,27 +134,27 @@ func TestHeldSinceDisturbsNoPeer(t *testing.T) {
 	}{
 		"Curator": {
 			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir) },
-			func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) }, holdfast.LayoutCurator,
+			func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) }, layout.Curator,
 		},
 		"Curator's reader": {
 			func(s *stage, dir string) holdfast.Locker { return holdfast.NewRWMutex(s.admin, dir) },
-			func(s *stage, dir string) party { return s.told(s.java, "read", dir) }, holdfast.LayoutCurator,
+			func(s *stage, dir string) party { return s.told(s.java, "read", dir) }, layout.Curator,
 		},
 		"go-zookeeper": {
 			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir) },
-			func(s *stage, dir string) party { return s.rivals(dir) }, holdfast.LayoutCurator,
+			func(s *stage, dir string) party { return s.rivals(dir) }, layout.Curator,
 		},
 		"kazoo": {
 			func(s *stage, dir string) holdfast.Locker {
-				return holdfast.NewMutex(s.admin, dir, holdfast.WithLayout(holdfast.LayoutKazoo))
+				return holdfast.NewMutex(s.admin, dir, holdfast.WithLayout(layout.Kazoo))
 			},
-			func(s *stage, dir string) party { return s.told(s.python, "lock", dir) }, holdfast.LayoutKazoo,
+			func(s *stage, dir string) party { return s.told(s.python, "lock", dir) }, layout.Kazoo,
 		},
 		"WriteLock": {
 			func(s *stage, dir string) holdfast.Locker {
-				return holdfast.NewMutex(s.admin, dir, holdfast.WithLayout(holdfast.LayoutWriteLock))
+				return holdfast.NewMutex(s.admin, dir, holdfast.WithLayout(layout.WriteLock))
 			},
-			func(s *stage, dir string) party { return s.told(s.java, "writelock", dir) }, holdfast.LayoutWriteLock,
+			func(s *stage, dir string) party { return s.told(s.java, "writelock", dir) }, layout.WriteLock,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"holdfast"
 	"holdfast/interop/peers"
+	"holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -26,10 +27,10 @@ func TestQueueAmongNegativeNumbers(t *testing.T) {
 		of         func(s *stage, dir string) party
 		layout     holdfast.Layout
 	}{
-		{"Curator", "beside", func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) }, holdfast.LayoutCurator},
-		{"kazoo", "beside", func(s *stage, dir string) party { return s.told(s.python, "lock", dir) }, holdfast.LayoutKazoo},
-		{"go-zookeeper", "fails", func(s *stage, dir string) party { return s.rivals(dir) }, holdfast.LayoutGoZookeeper},
-		{"WriteLock", "waits", func(s *stage, dir string) party { return s.told(s.java, "writelock", dir) }, holdfast.LayoutWriteLock},
+		{"Curator", "beside", func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) }, layout.Curator},
+		{"kazoo", "beside", func(s *stage, dir string) party { return s.told(s.python, "lock", dir) }, layout.Kazoo},
+		{"go-zookeeper", "fails", func(s *stage, dir string) party { return s.rivals(dir) }, layout.GoZookeeper},
+		{"WriteLock", "waits", func(s *stage, dir string) party { return s.told(s.java, "writelock", dir) }, layout.WriteLock},
 	}
 	// 11 and 10 characters: kazoo does not recognize the latter as numbers.
 	starts := []string{"-2147483648", "-5"}

@@ -14,6 +14,7 @@ import (
 	rival "github.com/go-zookeeper/zk"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -71,7 +72,7 @@ func readerWaitsForLaterWriter(s *stage, withUs bool) {
 	ctx, giveUp := context.WithCancel(s.ctx)
 	defer giveUp()
 	if withUs {
-		second = s.until(ctx, holdfast.NewRWMutex(s.admin, dir, holdfast.WithLayout(holdfast.LayoutKazoo)))
+		second = s.until(ctx, holdfast.NewRWMutex(s.admin, dir, holdfast.WithLayout(layout.Kazoo)))
 	}
 	first.has(t)
 	reader.begin()
@@ -156,7 +157,7 @@ func TestCuratorsWriterWaitsForOurWriterThatBecameAReader(t *testing.T) {
 // WriteLock gives up. It is the first in the queue, and no event will ever wake it.
 func writeLockMissesItsTurn(s *stage, withUs bool) {
 	t, dir := s.t, s.scene()
-	in := holdfast.WithLayout(holdfast.LayoutWriteLock)
+	in := holdfast.WithLayout(layout.WriteLock)
 	ahead, behind := s.told(s.java, "writelock", dir), s.told(s.java, "writelock", dir)
 	if withUs {
 		ahead, behind = s.our(holdfast.NewMutex(s.admin, dir, in)), s.our(holdfast.NewMutex(s.admin, dir, in))
@@ -193,7 +194,7 @@ func writeLockForgetsItsName(s *stage, withUs bool) {
 	who := s.java.actor()
 	behind := s.told(s.java, "writelock", dir)
 	if withUs {
-		behind = s.our(holdfast.NewMutex(s.admin, dir, holdfast.WithLayout(holdfast.LayoutWriteLock)))
+		behind = s.our(holdfast.NewMutex(s.admin, dir, holdfast.WithLayout(layout.WriteLock)))
 	}
 	lost := who + " acquire-lost writelock " + dir
 	s.java.tell(t, lost)
@@ -224,7 +225,7 @@ func foreignChildLeavesANode(s *stage, withUs bool) {
 	t, dir := s.t, s.scene()
 	behind := s.rivals(dir)
 	if withUs {
-		behind = s.our(holdfast.NewMutex(s.admin, dir, holdfast.WithLayout(holdfast.LayoutGoZookeeper)))
+		behind = s.our(holdfast.NewMutex(s.admin, dir, holdfast.WithLayout(layout.GoZookeeper)))
 	}
 	_, _, err := s.admin.Create(s.ctx, dir+"/content", nil, zk.Persistent)
 	must(t, err)
@@ -250,7 +251,7 @@ func foreignChildLeavesANode(s *stage, withUs bool) {
 func semaphoreWithoutData(s *stage, withUs bool) {
 	t, dir := s.t, s.scene()
 	if withUs {
-		h, err := holdfast.NewSemaphore(s.admin, dir+"/made", 1, holdfast.WithLayout(holdfast.LayoutKazoo)).Acquire(s.ctx, 1)
+		h, err := holdfast.NewSemaphore(s.admin, dir+"/made", 1, holdfast.WithLayout(layout.Kazoo)).Acquire(s.ctx, 1)
 		must(t, err)
 		must(t, h.Unlock())
 		p := s.told(s.python, "semaphore", dir+"/made")

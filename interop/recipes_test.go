@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -50,7 +51,7 @@ var recipes = []struct {
 		return m.RLocker(), 1
 	}, 100},
 	{"RWMutex in kazoo's layout", func(c *zk.Client, path string, i int) (holdfast.Locker, int) {
-		m := holdfast.NewRWMutex(c, path, holdfast.WithLayout(holdfast.LayoutKazoo))
+		m := holdfast.NewRWMutex(c, path, holdfast.WithLayout(layout.Kazoo))
 		if i%3 == 0 {
 			return m, 100
 		}
@@ -60,7 +61,7 @@ var recipes = []struct {
 		return permits{holdfast.NewSemaphore(c, path, 3), 1 + i%2}, 1 + i%2
 	}, 3},
 	{"Semaphore in kazoo's layout", func(c *zk.Client, path string, i int) (holdfast.Locker, int) {
-		return permits{holdfast.NewSemaphore(c, path, 3, holdfast.WithLayout(holdfast.LayoutKazoo)), 1 + i%2}, 1 + i%2
+		return permits{holdfast.NewSemaphore(c, path, 3, holdfast.WithLayout(layout.Kazoo)), 1 + i%2}, 1 + i%2
 	}, 3},
 	{"MultiLock", func(c *zk.Client, path string, i int) (holdfast.Locker, int) {
 		ls := []holdfast.Locker{holdfast.NewMutex(c, path+"/a"), holdfast.NewMutex(c, path+"/b"), holdfast.NewNodeLock(c, path+"/c")}
@@ -73,7 +74,7 @@ var recipes = []struct {
 		return candidate{holdfast.NewElection(c, path), fmt.Sprint(i)}, 1
 	}, 1},
 	{"WriteLock's layout", func(c *zk.Client, path string, i int) (holdfast.Locker, int) {
-		return holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutWriteLock)), 1
+		return holdfast.NewMutex(c, path, holdfast.WithLayout(layout.WriteLock)), 1
 	}, 1},
 }
 

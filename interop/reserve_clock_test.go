@@ -11,6 +11,7 @@ import (
 
 	"holdfast"
 	"holdfast/interop/peers"
+	"holdfast/reserve"
 	"holdfast/zk"
 )
 
@@ -59,7 +60,7 @@ func TestReservationWhenTheClockOfApacheGoesBack(t *testing.T) {
 	must(t, err)
 	got := make(chan time.Time, 1)
 	go func() {
-		h, err := holdfast.Reservable(holdfast.NewMutex(c, path)).Lock(ctx)
+		h, err := reserve.Locker(holdfast.NewMutex(c, path)).Lock(ctx)
 		got <- time.Now()
 		if err == nil {
 			err = h.Unlock()
@@ -74,9 +75,9 @@ func TestReservationWhenTheClockOfApacheGoesBack(t *testing.T) {
 	}
 	must(t, clock.Set(-2*time.Hour))
 	before := time.Now()
-	must(t, h.Reserve(ctx, d))
+	must(t, reserve.For(ctx, h, d))
 	recorded := time.Now()
-	r, err := holdfast.Reserved(ctx, c, path)
+	r, err := reserve.Of(ctx, c, path)
 	must(t, err)
 	if off := recorded.Sub(r.From); off < 110*time.Minute {
 		t.Fatalf("the server's clock is %v behind: it has not moved", off)

@@ -28,6 +28,7 @@ import (
 
 	"holdfast"
 	"holdfast/interop/peers"
+	"holdfast/layout"
 	"holdfast/ui"
 	"holdfast/zk"
 )
@@ -342,7 +343,7 @@ func (w *uiWorld) populate() {
 					func() holdfast.Locker { return holdfast.NewSlots(c, path, 8, owner(i)).Locker() },
 					func() holdfast.Locker { return holdfast.NewNodeLock(c, path, owner(i)) },
 					func() holdfast.Locker {
-						return holdfast.NewMutex(c, path, owner(i), holdfast.WithLayout(holdfast.LayoutKazoo))
+						return holdfast.NewMutex(c, path, owner(i), holdfast.WithLayout(layout.Kazoo))
 					},
 				}[(i/8)%6]()
 				if _, err := locker.Lock(w.t.Context()); err != nil {

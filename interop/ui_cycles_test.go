@@ -19,6 +19,7 @@ import (
 	"holdfast"
 	"holdfast/internal/survey"
 	"holdfast/internal/waitgraph"
+	"holdfast/layout"
 	"holdfast/ui"
 )
 
@@ -118,7 +119,7 @@ func TestDeadlocksBetweenLibrariesAreNamedOnThePage(t *testing.T) {
 		}
 		return ""
 	})
-	curator, kazoo := holdfast.LayoutCurator, holdfast.LayoutKazoo
+	curator, kazoo := layout.Curator, layout.Kazoo
 	our := func(name string, hold, await holdfast.Layout) deadlocked {
 		ctx, cancel := context.WithCancel(s.ctx)
 		t.Cleanup(cancel)

@@ -12,6 +12,7 @@ import (
 	rival "github.com/go-zookeeper/zk"
 
 	"holdfast"
+	"holdfast/layout"
 )
 
 // A party takes a lock once.
@@ -115,19 +116,19 @@ func TestWhoWaitsForWhoseNode(t *testing.T) {
 			"beside waits waits beside beside beside beside"},
 		{"go-zookeeper", func(s *stage, dir string) party { return s.rivals(dir) },
 			func(dir string) holdfast.Locker {
-				return holdfast.NewMutex(s.admin, dir, in(holdfast.LayoutGoZookeeper))
+				return holdfast.NewMutex(s.admin, dir, in(layout.GoZookeeper))
 			},
 			"waits beside waits beside waits beside waits"},
 		{"kazoo's Lock", func(s *stage, dir string) party { return s.told(s.python, "lock", dir) },
-			func(dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir, in(holdfast.LayoutKazoo)) },
+			func(dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir, in(layout.Kazoo)) },
 			"beside beside waits waits waits waits beside"},
 		{"kazoo's ReadLock", func(s *stage, dir string) party { return s.told(s.python, "read", dir) },
 			func(dir string) holdfast.Locker {
-				return holdfast.NewRWMutex(s.admin, dir, in(holdfast.LayoutKazoo)).RLocker()
+				return holdfast.NewRWMutex(s.admin, dir, in(layout.Kazoo)).RLocker()
 			},
 			"beside beside waits beside beside waits beside"},
 		{"ZooKeeper's WriteLock", func(s *stage, dir string) party { return s.told(s.java, "writelock", dir) },
-			func(dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir, in(holdfast.LayoutWriteLock)) },
+			func(dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir, in(layout.WriteLock)) },
 			"beside beside fails beside beside beside waits"},
 	} {
 		want := strings.Fields(row.want)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -731,7 +732,7 @@ func TestRunRefusesWrongSettings(t *testing.T) {
 		}{
 			{"no shards", shards.New(c, shardsPath, 0), shards.ErrCount, "0: want 1 to 65536"},
 			{"too many", shards.New(c, shardsPath, 65537), shards.ErrCount, "65537: want 1 to 65536"},
-			{"layout", shards.New(c, shardsPath, 1, shards.WithLock(holdfast.WithLayout(holdfast.LayoutKazoo))), zk.ErrBadArguments, "a Shards cannot honour WithLayout: make it without"},
+			{"layout", shards.New(c, shardsPath, 1, shards.WithLock(holdfast.WithLayout(layout.Kazoo))), zk.ErrBadArguments, "a Shards cannot honour WithLayout: make it without"},
 			{"two that do not fit", shards.New(c, shardsPath, 1, shards.WithSettle(-1), shards.WithLock(holdfast.Reentrant()), shards.WithLock(holdfast.WithKeep(1))), zk.ErrBadArguments, "a Shards cannot honour Reentrant, WithKeep: make it without"},
 			{"weight", shards.New(c, shardsPath, 1, shards.WithWeight(-1)), zk.ErrBadArguments, "WithWeight(-1) is negative"},
 			{"heavy", shards.New(c, shardsPath, 1, shards.WithWeight(1<<20+1)), zk.ErrBadArguments, "WithWeight(1048577): want 0 to 1048576"},

@@ -18,6 +18,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/deed"
+	"holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -132,11 +133,11 @@ func (s *acts) look(ctx context.Context, w http.ResponseWriter, r *http.Request,
 		s.access.refuse(w, r, http.StatusBadRequest, "this is no path of a lock below "+s.prefix, "Nothing was done.")
 		return nil, false
 	}
-	layouts := []holdfast.Layout{holdfast.LayoutCurator}
+	layouts := []holdfast.Layout{layout.Curator}
 	if l, err := holdfast.ParseLayout(name); err == nil {
 		layouts[0] = l
 	} else if name != "" { // a mix of layouts: the token tells the place
-		layouts = append(layouts, holdfast.LayoutKazoo, holdfast.LayoutGoZookeeper, holdfast.LayoutLeaderLatch, holdfast.LayoutWriteLock, holdfast.LayoutHostRW, holdfast.LayoutSessionID, holdfast.LayoutArticle)
+		layouts = append(layouts, layout.Kazoo, layout.GoZookeeper, layout.LeaderLatch, layout.WriteLock, layout.HostRW, layout.SessionID, layout.Article)
 	}
 	var first error
 	for _, l := range layouts {

@@ -23,6 +23,7 @@ import (
 	"holdfast"
 	"holdfast/internal/survey"
 	"holdfast/internal/waitgraph"
+	"holdfast/layout"
 	"holdfast/ui"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -119,10 +120,10 @@ func (w *world) listed(names map[string]holdfast.Layout) (all []shown) {
 }
 
 var worldNames = map[string]holdfast.Layout{
-	"db/migrate": holdfast.LayoutCurator, "cron/nightly": holdfast.LayoutCurator, "app/alpha": holdfast.LayoutCurator,
-	"app/beta": holdfast.LayoutCurator, "app/gamma": holdfast.LayoutCurator, "files/index": holdfast.LayoutCurator,
-	"pool/render": holdfast.LayoutCurator, "ids/snowflake": holdfast.LayoutCurator, "single": holdfast.LayoutCurator,
-	"leader/scheduler": holdfast.LayoutCurator, "other/kazoo": holdfast.LayoutKazoo, "other/go-zookeeper": holdfast.LayoutGoZookeeper,
+	"db/migrate": layout.Curator, "cron/nightly": layout.Curator, "app/alpha": layout.Curator,
+	"app/beta": layout.Curator, "app/gamma": layout.Curator, "files/index": layout.Curator,
+	"pool/render": layout.Curator, "ids/snowflake": layout.Curator, "single": layout.Curator,
+	"leader/scheduler": layout.Curator, "other/kazoo": layout.Kazoo, "other/go-zookeeper": layout.GoZookeeper,
 }
 
 // agrees waits until the page shows what List says.

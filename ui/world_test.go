@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -117,7 +118,7 @@ func (w *world) populate() {
 	election := func(i int) *holdfast.Election { return holdfast.NewElection(c[i], space+"leader/scheduler") }
 	_, err := election(0).Campaign(w.t.Context(), []byte("http://sched1:8080"))
 	w.must(err)
-	for _, layout := range []holdfast.Layout{holdfast.LayoutKazoo, holdfast.LayoutGoZookeeper} {
+	for _, layout := range []holdfast.Layout{layout.Kazoo, layout.GoZookeeper} {
 		path := space + "other/" + layout.Name
 		l := holdfast.WithLayout(layout)
 		w.take(holdfast.NewMutex(c[13], path, append(who("legacy-"+layout.Name+"@old1:2", "another library"), l)...))

@@ -57,8 +57,8 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 680, bug: "locks of named:NAME share a reservation", where: "–",
-			edits: []edit{{"reserve.go", "if strings.HasPrefix(g.Name, \"named:\") {", "if strings.HasPrefix(g.Name, \"named:\") && path == \"\" {"}},
-			tests: []string{"TestNamedLocksAreReservedEachByItself"},
+			edits: []edit{{"reserve/reservation.go", "if strings.HasPrefix(layout, \"named:\") {", "if strings.HasPrefix(layout, \"named:\") && path == \"\" {"}},
+			pkg:   "reserve", tests: []string{"TestNamedLocksAreReservedEachByItself"},
 		},
 		{
 			number: 681, bug: "locks of named:NAME share the records of jobs", where: "–",
@@ -87,8 +87,8 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 686, bug: "the end of a reservation ends the one that has replaced it", where: "–",
-			edits: []edit{{"reserve.go", "(now == nil || now.Token != r.Token)", "now == nil"}},
-			tests: []string{"TestReservationIsEnded"},
+			edits: []edit{{"reserve/reservation.go", "(now == nil || now.Token != r.Token)", "now == nil"}},
+			pkg:   "reserve", tests: []string{"TestReservationIsEnded"},
 		},
 		{
 			number: 687, bug: "a record of a beginning is not shown", where: "–",

@@ -5,23 +5,23 @@ func ofMendedServe() []mutant {
 	return []mutant{
 		{
 			number: 980, bug: "a waiter compares a reservation with the clock of the time when it joined the queue", where: "holdfast until b1e0e1e",
-			edits: []edit{{"reserve.go", "if found.Stat.Mzxid > now.zxid {", "if false {"}},
-			tests: []string{"TestReservationIsYoungerThanTheWaiter"},
+			edits: []edit{{"reserve/locker.go", "if found.Stat.Mzxid > now.zxid {", "if false {"}},
+			pkg:   "reserve", tests: []string{"TestReservationIsYoungerThanTheWaiter"},
 		},
 		{
 			number: 981, bug: "clients that try the lock wait until the server's clock has made up for a step", where: "holdfast until b1e0e1e",
-			edits: []edit{{"reserve.go", "\t\t\tstat, err := renewOf(t, ctx, found)\n", "\t\t\tstat, err := found.Stat, error(nil)\n"}},
-			tests: []string{"TestReservationUnderAClockThatMoves", "TestReservationsUnderRandomSteps"},
+			edits: []edit{{"reserve/locker.go", "\t\t\tstat, err := renew(ctx, t, found)\n", "\t\t\tstat, err := found.Stat, error(nil)\n"}},
+			pkg:   "reserve", tests: []string{"TestReservationUnderAClockThatMoves", "TestReservationsUnderRandomSteps"},
 		},
 		{
 			number: 982, bug: "a waiter that may not write the reservation gives up", where: "–",
-			edits: []edit{{"reserve.go", "case !errors.Is(err, zk.ErrNoAuth):\n\t\t\t\treturn nil, 0, err", "default:\n\t\t\t\treturn nil, 0, err"}},
-			tests: []string{"TestReservationThatOthersMayNotWrite"},
+			edits: []edit{{"reserve/locker.go", "case !errors.Is(err, zk.ErrNoAuth):\n\t\t\t\treturn nil, 0, err", "default:\n\t\t\t\treturn nil, 0, err"}},
+			pkg:   "reserve", tests: []string{"TestReservationThatOthersMayNotWrite"},
 		},
 		{
 			number: 983, bug: "a lost connection ends the wait of a waiter that begins a reservation anew", where: "–",
-			edits: []edit{{"reserve.go", "\terr := queue.Repeat(ctx, func() (err error) {\n\t\tres, err = p.Session.Multi(ctx, zk.CheckOp(", "\terr := queue.Retry(ctx, func() (err error) {\n\t\tres, err = p.Session.Multi(ctx, zk.CheckOp("}},
-			tests: []string{"TestReservationBeginsAnewUnderLostConnections"},
+			edits: []edit{{"reserve/locker.go", "\terr := queue.Repeat(ctx, func() (err error) {\n\t\tres, err = p.Session.Multi(ctx, zk.CheckOp(", "\terr := queue.Retry(ctx, func() (err error) {\n\t\tres, err = p.Session.Multi(ctx, zk.CheckOp("}},
+			pkg:   "reserve", tests: []string{"TestReservationBeginsAnewUnderLostConnections"},
 		},
 		{
 			number: 984, bug: "a state without a lock is stored while somebody takes the lock", where: "holdfast until b1e0e1e",

@@ -5,23 +5,23 @@ func ofRuns() []mutant {
 	return []mutant{
 		{
 			number: 610, bug: "a reservation is not seen by a waiter that was in the queue before it was made", where: "–",
-			edits: []edit{{"reserve.go", "\tif r == nil || err != nil || r.Token == p.Token {", "\tif r == nil || err != nil || r.Token <= p.Token && p.WaitedFor() != \"\" {"}},
-			tests: []string{"TestReservationHoldsUpTheQueue"},
+			edits: []edit{{"reserve/locker.go", "\tif r == nil || err != nil || r.Token == p.Token {", "\tif r == nil || err != nil || r.Token <= p.Token && p.WaitedFor() != \"\" {"}},
+			pkg:   "reserve", tests: []string{"TestReservationHoldsUpTheQueue"},
 		},
 		{
 			number: 611, bug: "a holder reserves a lock that it has lost", where: "a tombstone that is written after the run",
-			edits: []edit{{"reserve.go", "\t\t\tresults, err = h.commit(ctx, ops)\n", "\t\t\tresults, err = h.first().Session.Multi(ctx, ops...)\n"}},
-			tests: []string{"TestReserveAfterTheLoss"},
+			edits: []edit{{"reserve/reserve.go", "\t\t\tresults, err = commit(ctx, h, ops)\n", "\t\t\tresults, err = tenures[0].Place.Session.Multi(ctx, ops...)\n"}},
+			pkg:   "reserve", tests: []string{"TestReserveAfterTheLoss"},
 		},
 		{
 			number: 612, bug: "a waiter at the head gives up when its session ends", where: "–",
-			edits: []edit{{"reserve.go", "turn > 0 { // a wait", "turn > 0 && h == nil { // a wait"}},
-			tests: []string{"TestReservationOutlivesItsWaiter"},
+			edits: []edit{{"reserve/locker.go", "turn > 0 { // a wait", "turn > 0 && h == nil { // a wait"}},
+			pkg:   "reserve", tests: []string{"TestReservationOutlivesItsWaiter"},
 		},
 		{
 			number: 613, bug: "TryLock takes a lock that is reserved", where: "flock, consul lock: a job of a late clock runs twice",
-			edits: []edit{{"reserve.go", "\t\t\tcase !patience:\n\t\t\t\treturn r\n", "\t\t\tcase !patience:\n"}},
-			tests: []string{"TestReservationOutlivesItsHolder", "TestReservationsDoNotOverlap"},
+			edits: []edit{{"reserve/locker.go", "\t\t\tcase !patience:\n\t\t\t\treturn r\n", "\t\t\tcase !patience:\n"}},
+			pkg:   "reserve", tests: []string{"TestReservationOutlivesItsHolder", "TestReservationsDoNotOverlap"},
 		},
 		{
 			number: 614, bug: "a period counts from the moment when the lock is acquired", where: "–",
@@ -35,13 +35,13 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 616, bug: "a reservation lasts longer if the server's clock goes back", where: "–",
-			edits: []edit{{"reserve.go", "if now.server < found.Stat.Mtime {", "if now.server < found.Stat.Mtime-(100*365*24*time.Hour).Milliseconds() {"}},
-			tests: []string{"TestReservationUnderAClockThatMoves"},
+			edits: []edit{{"reserve/locker.go", "if now.server < found.Stat.Mtime {", "if now.server < found.Stat.Mtime-(100*365*24*time.Hour).Milliseconds() {"}},
+			pkg:   "reserve", tests: []string{"TestReservationUnderAClockThatMoves"},
 		},
 		{
 			number: 617, bug: "a reservation is not written if the connection is lost meanwhile", where: "–",
-			edits: []edit{{"reserve.go", "\t\terr := queue.Repeat(ctx, func() (err error) {\n\t\t\tresults, err = h.commit(ctx, ops)\n\t\t\treturn err\n\t\t})\n", "\t\tvar err error\n\t\tresults, err = h.commit(ctx, ops)\n"}},
-			tests: []string{"TestReserveUnderLostConnections"},
+			edits: []edit{{"reserve/reserve.go", "\t\terr := queue.Repeat(ctx, func() (err error) {\n\t\t\tresults, err = commit(ctx, h, ops)\n\t\t\treturn err\n\t\t})\n", "\t\tvar err error\n\t\tresults, err = commit(ctx, h, ops)\n"}},
+			pkg:   "reserve", tests: []string{"TestReserveUnderLostConnections"},
 		},
 		{
 			number: 618, bug: "a turn does not look whether the key is done", where: "–",

@@ -20,8 +20,8 @@ func ofWorlds() []mutant {
 		},
 		{
 			number: 763, bug: "a caller that has given up a reserved lock hears of a loss instead of its cause", where: "ours, until a reader found it",
-			edits: []edit{{"reserve.go", "err = context.Cause(ctx) // the caller", "_ = ctx // the caller"}},
-			tests: []string{"TestReservedLockThatIsLostAndNotAwaited"},
+			edits: []edit{{"reserve/locker.go", "err = context.Cause(ctx) // the caller", "_ = ctx // the caller"}},
+			pkg:   "reserve", tests: []string{"TestReservedLockThatIsLostAndNotAwaited"},
 		},
 		{
 			number: 764, bug: "Break believes a server that is behind", where: "–",
@@ -30,12 +30,12 @@ func ofWorlds() []mutant {
 		},
 		{
 			number: 765, bug: "the end of a reservation believes a server that is behind", where: "–",
-			edits: []edit{{"reserve.go", "err := queue.BehindWrite(ctx, c, path, func() error {", "err := queue.Retry(ctx, func() error {"}},
-			tests: []string{"TestBreakAtAServerThatIsBehind"},
+			edits: []edit{{"reserve/reservation.go", "err := queue.BehindWrite(ctx, c, path, func() error {", "err := queue.Retry(ctx, func() error {"}},
+			pkg:   "reserve", tests: []string{"TestEndAtAServerThatIsBehind"},
 		},
 		{
 			number: 766, bug: "a lock is granted when half of its reservation is over, in the simulation", where: "–",
-			edits: []edit{{"reserve.go", "r.Until.Sub(r.From) - age", "r.Until.Sub(r.From)/2 - age"}},
+			edits: []edit{{"reserve/locker.go", "r.Until.Sub(r.From) - age", "r.Until.Sub(r.From)/2 - age"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfReservations"},
 		},
 		{

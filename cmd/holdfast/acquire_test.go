@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -26,7 +28,7 @@ const lockPath = "/holdfast/locks/job"
 
 func newTestTaker(srv *zktest.Server) *taker {
 	g := &globals{namespace: "/holdfast/locks", timeout: 10 * time.Second}
-	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{holdfast.LayoutCurator}}, say: newTestSayer()}
+	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{layout.Curator}}, say: newTestSayer()}
 }
 
 // newTestSayer returns a sayer that keeps its messages. It has no goroutine, which would outlast
@@ -200,7 +202,7 @@ func TestBusyNamesTheReservationAndNotItsOwnNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := first.Reserve(t.Context(), time.Hour); err != nil {
+		if err := reserve.For(t.Context(), first, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		if err := first.Unlock(); err != nil {
@@ -385,7 +387,7 @@ func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
 					if before := <-first; tenure.hold.Token() <= before {
 						t.Errorf("token %d after %d; want a larger one", tenure.hold.Token(), before)
 					}
-					if r, err := holdfast.Reserved(t.Context(), c, lockPath); err != nil || (r != nil) != (k.minHold > 0) {
+					if r, err := reserve.Of(t.Context(), c, lockPath); err != nil || (r != nil) != (k.minHold > 0) {
 						t.Errorf("Reserved: %v, %v", r, err)
 					}
 					// A signal at this moment gives up the lock and the reservation.
@@ -394,7 +396,7 @@ func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
 					if _, err := (acquired{tenure, nil}).unless(nil, signals); !errors.Is(err, exitCode(128+15)) {
 						t.Errorf("unless: %v; want exit code 143", err)
 					}
-					if r, err := holdfast.Reserved(t.Context(), c, lockPath); r != nil || err != nil {
+					if r, err := reserve.Of(t.Context(), c, lockPath); r != nil || err != nil {
 						t.Errorf("after the signal, Reserved: %v, %v", r, err)
 					}
 				})
@@ -427,7 +429,7 @@ func TestListFindsLocksBelowLocks(t *testing.T) {
 			{"/q/q", nil},
 			{"/", []string{"/ns/db", "/ns/db/deep/er", "/ns/db/migrate", "/ns/dbx", "/other"}},
 		} {
-			found, err := findLocks(context.Background(), c, tt.prefix, holdfast.LayoutCurator)
+			found, err := findLocks(context.Background(), c, tt.prefix, layout.Curator)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -453,7 +455,7 @@ func TestListShowsSlotsAsOneLock(t *testing.T) {
 		c := srv.Client()
 		want := func(places ...string) {
 			t.Helper()
-			found, err := findLocks(t.Context(), c, "/ns/", holdfast.LayoutCurator)
+			found, err := findLocks(t.Context(), c, "/ns/", layout.Curator)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -496,7 +498,7 @@ func TestListShowsNoMarksOfAOnce(t *testing.T) {
 		defer srv.Close()
 		c := srv.Client()
 		paths := func() (paths []string) {
-			found, err := findLocks(t.Context(), c, "/ns/", holdfast.LayoutCurator)
+			found, err := findLocks(t.Context(), c, "/ns/", layout.Curator)
 			if err != nil {
 				t.Error(err)
 			}
@@ -641,7 +643,7 @@ func TestReservationThatFailsDoesNotStay(t *testing.T) {
 		}
 		k.unreserve(had.client, had.hold)
 		exists := func() bool {
-			r, err := holdfast.Reserved(t.Context(), observer, lockPath)
+			r, err := reserve.Of(t.Context(), observer, lockPath)
 			if err != nil {
 				t.Error(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zklocal"
 )
@@ -201,7 +202,7 @@ func (g *globals) findNames(cmd *cobra.Command, word string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	layout := holdfast.LayoutCurator
+	layout := layout.Curator
 	if f := cmd.Flags().Lookup("layout"); f != nil {
 		layout = f.Value.(*layoutFlag).Layout
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -16,7 +16,7 @@ const manyEmpty = 1000
 // examineLocks looks through the directory of the locks for leftovers.
 func (d *doctor) examineLocks(ctx context.Context, c *zk.Client) (f findings) {
 	dir := d.lockDirectory()
-	found, err := findLocks(ctx, c, dir+"/", holdfast.LayoutCurator)
+	found, err := findLocks(ctx, c, dir+"/", layout.Curator)
 	switch {
 	case ctx.Err() != nil:
 		f.warning("locks", "give more time with --timeout", "the directory %s is too large for the time that was left", cut(dir, 100))

@@ -15,6 +15,7 @@ import (
 	"holdfast"
 	"holdfast/internal/survey"
 	"holdfast/internal/waitgraph"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkserver"
 )
@@ -128,11 +129,11 @@ func newSlotAt(c *zk.Client, path string) holdfast.Locker {
 }
 
 func newKazooAt(c *zk.Client, path string) holdfast.Locker {
-	return holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutKazoo))
+	return holdfast.NewMutex(c, path, holdfast.WithLayout(layout.Kazoo))
 }
 
 func newKazooPoolAt(c *zk.Client, path string) holdfast.Locker {
-	return holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker(1)
+	return holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(layout.Kazoo)).Locker(1)
 }
 
 func newElectionAt(c *zk.Client, path string) holdfast.Locker {

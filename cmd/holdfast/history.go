@@ -14,6 +14,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/deed"
+	layouts "holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -151,7 +152,7 @@ func joinedAt(ctx context.Context, c *zk.Client, l *located, layout holdfast.Lay
 			return nil, 0, err
 		case slices.Contains(listed, "slot-queue"):
 			dir = l.path + "/slot-queue"
-		case layout.Name == holdfast.LayoutKazoo.Name:
+		case layout.Name == layouts.Kazoo.Name:
 			dir = l.path + kazooTurnstile
 		}
 	}

@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"holdfast"
 	"holdfast/internal/deed"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -34,7 +34,7 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := historyDocument{Path: "/locks/job"}
-		if err := d.read(ctx, c, holdfast.LayoutCurator); err != nil || len(d.Events) != tt.want || (d.AuditError != "") != tt.missing {
+		if err := d.read(ctx, c, layout.Curator); err != nil || len(d.Events) != tt.want || (d.AuditError != "") != tt.missing {
 			t.Fatalf("%s: %+v, %v", tt.data, d.Events, err)
 		}
 		if tt.want == 1 {
@@ -47,7 +47,7 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := historyDocument{Path: "/locks/job"}
-	if err := d.read(ctx, c, holdfast.LayoutCurator); err != nil || len(d.Events) != 0 || d.AuditError != "no permission to read it" {
+	if err := d.read(ctx, c, layout.Curator); err != nil || len(d.Events) != 0 || d.AuditError != "no permission to read it" {
 		t.Errorf("without permission: %+v, %v", d, err)
 	}
 }

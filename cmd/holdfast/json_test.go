@@ -21,6 +21,7 @@ import (
 	"holdfast/internal/lockwatch"
 	"holdfast/internal/supervise"
 	"holdfast/internal/waitgraph"
+	"holdfast/reserve"
 )
 
 // schemas are the sections of docs/reference/json.md, and the structs that they describe.
@@ -278,7 +279,7 @@ func samples() map[string]any {
 	}}}
 	reserved := describe("report", "/holdfast/locks/report", nil, now)
 	reserved.APIVersion, reserved.AsOf = apiVersion, asOf(now)
-	reserved.reserve(&holdfast.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
+	reserved.reserve(&reserve.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
 	reserved.ran(&holdfast.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
 	l := g.listing([]located{held, pool, free}, now)
 	w := &eventWriter{globals: g}

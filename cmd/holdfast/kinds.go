@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/zk"
 )
 
@@ -19,7 +21,7 @@ import (
 type layoutFlag struct{ holdfast.Layout }
 
 func (l *layoutFlag) register(cmd *cobra.Command) {
-	l.Layout = holdfast.LayoutCurator
+	l.Layout = layout.Curator
 	cmd.Flags().Var(l, "layout", "how the lock's nodes are named: curator, leaderlatch, kazoo, go-zookeeper, writelock, hostrw, sessionid, article, named:NAME for one of several locks in a directory, or form:PATTERN for other names, where PATTERN may have {uuid}, {hex}, {session} or {host} with text behind it. The other programs must be able to read them: form:ex makes ex<number>, and form: a number alone. All users of a lock must give the same layout")
 }
 
@@ -133,13 +135,13 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	case k.detached.on: // it has no session that could wait at the head of the queue
 		return one(k.path)
 	case len(k.also) == 0:
-		return holdfast.Reservable(one(k.path))
+		return reserve.Locker(one(k.path))
 	}
 	all := []holdfast.Locker{one(k.path)}
 	for _, path := range k.also {
 		all = append(all, one(path))
 	}
-	return holdfast.Reservable(holdfast.NewMultiLock(all...))
+	return reserve.Locker(holdfast.NewMultiLock(all...))
 }
 
 // resized calls acquire with the lock, and again after it has changed the number of permits or slots, if --resize asks

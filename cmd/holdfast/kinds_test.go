@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -35,7 +36,7 @@ func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 		{name: "one of several locks", child: "n_", mode: zk.EphemeralSequential, also: true, want: "also: the node /holdfast/locks/also/n_0000000000"},
 		{name: "another lock's directory, perhaps", child: "n_", mode: zk.PersistentSequential},
 		{name: "no number", child: "notes", mode: zk.Ephemeral},
-		{name: "another named lock", child: "other_lock_", mode: zk.EphemeralSequential, kind: kindFlags{layout: layoutFlag{holdfast.LayoutNamed("mine")}}},
+		{name: "another named lock", child: "other_lock_", mode: zk.EphemeralSequential, kind: kindFlags{layout: layoutFlag{layout.Named("mine")}}},
 		{name: "another kind", child: "0123456789abcdef0123456789abcdef__lock__", mode: zk.EphemeralSequential, want: "job: another kind of lock has this name: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -46,7 +47,7 @@ func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 				k := newTestTaker(srv)
 				k.kind, k.try = tt.kind, tt.try
 				if k.kind.layout.Name == "" {
-					k.kind.layout.Layout = holdfast.LayoutCurator
+					k.kind.layout.Layout = layout.Curator
 				}
 				dir := lockPath
 				if tt.also {
@@ -99,7 +100,7 @@ func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 }
 
 func TestStatusWarnsOfEveryKindOnce(t *testing.T) {
-	got := warnings([]holdfast.ForeignNode{{Path: "/l/a", Kind: "a lock with a queue, layout kazoo"}, {Path: "/l/b"}, {Path: "/l/c", Kind: "a lock with a queue, layout kazoo"}}, holdfast.LayoutCurator)
+	got := warnings([]holdfast.ForeignNode{{Path: "/l/a", Kind: "a lock with a queue, layout kazoo"}, {Path: "/l/b"}, {Path: "/l/c", Kind: "a lock with a queue, layout kazoo"}}, layout.Curator)
 	want := []string{
 		"2 node(s) of a lock with a queue, layout kazoo, such as /l/a: their owners do not respect the queue shown, which is in layout curator",
 		"1 node(s) with names of no layout, such as /l/b: their owners do not respect the queue shown, which is in layout curator",

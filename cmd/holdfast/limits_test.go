@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast"
 	"holdfast/internal/budget"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -31,14 +31,14 @@ func TestFindLocksInATreeThatIsTooLarge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if found, err := findLocks(t.Context(), c, "/", holdfast.LayoutCurator); err != nil || len(found) != 50 {
+	if found, err := findLocks(t.Context(), c, "/", layout.Curator); err != nil || len(found) != 50 {
 		t.Fatal(len(found), err)
 	}
 	nodes, bytes := budget.MaxNodes, budget.MaxBytes
 	defer func() { budget.MaxNodes, budget.MaxBytes = nodes, bytes }()
 	for _, limit := range []struct{ nodes, bytes int64 }{{90, bytes}, {nodes, 40_000}} {
 		budget.MaxNodes, budget.MaxBytes = limit.nodes, limit.bytes
-		_, err := findLocks(t.Context(), c, "/", holdfast.LayoutCurator)
+		_, err := findLocks(t.Context(), c, "/", layout.Curator)
 		if f := explain(err); !errors.Is(err, budget.ErrTooMuch) || f.code != exitUnavailable || f.hint == "" {
 			t.Errorf("limits %v: %v", limit, err)
 		}

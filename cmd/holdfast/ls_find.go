@@ -16,6 +16,8 @@ import (
 	"holdfast/internal/budget"
 	"holdfast/internal/deed"
 	"holdfast/internal/survey"
+	layouts "holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/zk"
 )
 
@@ -27,7 +29,7 @@ type located struct {
 	// unreadable: there is no permission to read the node or a place in its queue. There may be locks below it.
 	unreadable bool
 	// reserved is what --min-hold keeps; only status reads it.
-	reserved *holdfast.Reservation
+	reserved *reserve.Reservation
 	lastRun  *holdfast.Result // of --once-per; only status reads it
 }
 
@@ -129,7 +131,7 @@ func isSemaphore(children []string, queue []holdfast.Entry, layout holdfast.Layo
 			return true
 		}
 	}
-	return layout.Name == holdfast.LayoutKazoo.Name && slices.ContainsFunc(queue, func(e holdfast.Entry) bool {
+	return layout.Name == layouts.Kazoo.Name && slices.ContainsFunc(queue, func(e holdfast.Entry) bool {
 		return strings.Contains(e.Name, "/") || e.Shared && !layout.Contends(e.Name)
 	})
 }
@@ -277,7 +279,7 @@ func (w *walk) visit(ctx context.Context, v visit) (found []located, below []vis
 			places[dirs[0]], places[dirs[1]] = true, true
 		}
 	}
-	kazoo := w.layout.Name == holdfast.LayoutKazoo.Name
+	kazoo := w.layout.Name == layouts.Kazoo.Name
 	for _, child := range children {
 		of, turnstile := strings.CutSuffix(child, kazooTurnstile)
 		if places[child] || kazoo && turnstile && present[of] {

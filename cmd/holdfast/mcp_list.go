@@ -10,6 +10,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/mcp"
+	"holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -46,7 +47,7 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, errUnreachable)
 	defer cancel()
-	found, err := findLocks(ctx, conn.client, read, holdfast.LayoutCurator)
+	found, err := findLocks(ctx, conn.client, read, layout.Curator)
 	if errors.Is(err, zk.ErrNoNode) {
 		found, err = nil, nil // nobody has used a lock yet
 	}

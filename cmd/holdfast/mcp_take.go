@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"holdfast"
 	"holdfast/internal/mcp"
+	"holdfast/layout"
 )
 
 // A want is what a call asks for.
@@ -74,7 +74,7 @@ func (a *agent) taken(w want, client string) (*taker, error) {
 	k := &taker{
 		globals: a.globals, target: a.target, name: w.lock, why: cut(w.why, maxWhy),
 		try: w.wait == 0, bounded: w.wait > 0, wait: w.wait, say: a.say,
-		kind: kindFlags{shared: w.shared, layout: layoutFlag{holdfast.LayoutCurator}},
+		kind: kindFlags{shared: w.shared, layout: layoutFlag{layout.Curator}},
 	}
 	if err := a.who.apply(k); err != nil {
 		return nil, err

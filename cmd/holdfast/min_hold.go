@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zk"
 )
 
@@ -39,7 +40,7 @@ func (k *taker) reserve(ctx context.Context, c *zk.Client, h *holdfast.Hold) err
 		return context.Cause(ctx)
 	}
 	k.reserved.Store(true)
-	if err := h.Reserve(h.Context(), k.minHold); err != nil {
+	if err := reserve.For(h.Context(), h, k.minHold); err != nil {
 		k.unreserve(c, h) // it may be recorded all the same
 		return &fault{exitFailed, fmt.Errorf("%s: the command was not started: %w", k.name, err), ""}
 	}
@@ -48,7 +49,7 @@ func (k *taker) reserve(ctx context.Context, c *zk.Client, h *holdfast.Hold) err
 
 // unreserve undoes reserve, since the command did not start: otherwise others would wait for nothing.
 func (k *taker) unreserve(c *zk.Client, h *holdfast.Hold) {
-	if k.minHold == 0 || h.Unreserve(h.Context()) == nil {
+	if k.minHold == 0 || reserve.Cancel(h.Context(), h) == nil {
 		k.reserved.Store(false)
 		return
 	}
@@ -56,7 +57,7 @@ func (k *taker) unreserve(c *zk.Client, h *holdfast.Hold) {
 	_ = h.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), k.timeout)
 	defer cancel()
-	r, err := holdfast.Reserved(ctx, c, k.path, k.kind.layout.Layout)
+	r, err := reserve.Of(ctx, c, k.path, k.kind.layout.Layout)
 	if err == nil && r != nil && r.Token == k.token(h) {
 		err = r.End(ctx, c)
 	}
@@ -77,7 +78,7 @@ func (k *taker) leftReserved(err error) {
 
 // reservedOr returns the error of a lock that --min-hold keeps, or otherwise what busy returns.
 func (k *taker) reservedOr(err error, busy func() error) error {
-	r, ok := errors.AsType[*holdfast.Reservation](err)
+	r, ok := errors.AsType[*reserve.Reservation](err)
 	if !ok {
 		return busy()
 	}
@@ -89,7 +90,7 @@ func (k *taker) reservedOr(err error, busy func() error) error {
 }
 
 // reservedText says until when and for whom a lock is kept.
-func reservedText(r *holdfast.Reservation) string {
+func reservedText(r *reserve.Reservation) string {
 	by := cut(r.Owner, maxCell)
 	if by == "" {
 		by = fmt.Sprintf("the holder with the token %d", r.Token)
@@ -110,7 +111,7 @@ func (k *taker) resting(ctx context.Context, c *zk.Client, path string, queue []
 func (k *taker) reservation(ctx context.Context, c *zk.Client, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	r, err := holdfast.Reserved(ctx, c, path, k.kind.layout.Layout)
+	r, err := reserve.Of(ctx, c, path, k.kind.layout.Layout)
 	if err != nil || r == nil {
 		return ""
 	}
@@ -126,7 +127,7 @@ type reservedDocument struct {
 }
 
 // reserve adds a reservation to the document.
-func (d *lockDocument) reserve(r *holdfast.Reservation) {
+func (d *lockDocument) reserve(r *reserve.Reservation) {
 	if r == nil {
 		return
 	}

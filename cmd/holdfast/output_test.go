@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -103,7 +104,7 @@ func TestLsOfManyLocks(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	began := time.Now()
-	found, err := findLocks(ctx, c, "/holdfast/locks/", holdfast.LayoutCurator)
+	found, err := findLocks(ctx, c, "/holdfast/locks/", layout.Curator)
 	took := time.Since(began)
 	if err != nil || len(found) != locks {
 		t.Fatalf("%d locks, %v", len(found), err)
@@ -128,13 +129,13 @@ func TestKazoosSemaphoreIsOneLock(t *testing.T) {
 	defer srv.Close()
 	c := srv.Client()
 	ctx := t.Context()
-	sem := holdfast.NewSemaphore(c, "/locks/pool", 2, holdfast.WithLayout(holdfast.LayoutKazoo))
+	sem := holdfast.NewSemaphore(c, "/locks/pool", 2, holdfast.WithLayout(layout.Kazoo))
 	h, err := sem.Acquire(ctx, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"1/2 held", "0/2 free"} {
-		found, err := findLocks(ctx, c, "/locks/", holdfast.LayoutKazoo)
+		found, err := findLocks(ctx, c, "/locks/", layout.Kazoo)
 		if err != nil || len(found) != 1 || found[0].path != "/locks/pool" || found[0].permits.String()+" "+found[0].state() != want {
 			t.Errorf("got %+v, %v; want the semaphore, %s", found, err, want)
 		}

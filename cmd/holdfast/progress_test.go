@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -204,7 +205,7 @@ func TestProgressOfAReservation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := holder.Reserve(t.Context(), time.Hour); err != nil {
+		if err := reserve.For(t.Context(), holder, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		k, shown, stop := screened(srv)

@@ -76,7 +76,7 @@ to stop the command because of the lock, it kills them in any case.
 same job again. The time counts from the start of the command, by the server's clock. It goes on if the
 command fails, or if holdfast or this host dies. holdfast run and holdfast lock wait for the end of that
 time. These do not see it, and acquire the lock when the command ends: run --tree, lock --tree, lock
---detached, elect, shard, other libraries, and programs that use the Go package without Reservable.
+--detached, elect, shard, other libraries, and programs that use the Go package without reserve.Locker.
 
 --once-per and --once-key do not repeat a job that is done, on whatever host. Done means that the command
 ended with code 0 while the lock was held. After a command that failed, was killed or lost the lock, the next

@@ -13,6 +13,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/waitgraph"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -188,7 +189,7 @@ func TestOneUnreadableLock(t *testing.T) {
 		t.Errorf("sessions: %v; want no permission, since some are missing", err)
 	}
 	var f findings
-	found, err := findLocks(ctx, c, "/holdfast/locks/", holdfast.LayoutCurator)
+	found, err := findLocks(ctx, c, "/holdfast/locks/", layout.Curator)
 	judgeLocks(&f, found, time.Now(), func(path string) string { return path })
 	if err != nil || !slices.ContainsFunc(f, func(f finding) bool {
 		return strings.HasPrefix(f.Found, "no permission to read 2 locks: /holdfast/locks/b, ")
@@ -217,13 +218,13 @@ func TestReadsAreSentAgain(t *testing.T) {
 				return zktest.Pass
 			})
 		}
-		found, err := findLocks(t.Context(), c, "/locks/", holdfast.LayoutCurator)
+		found, err := findLocks(t.Context(), c, "/locks/", layout.Curator)
 		if err != nil || len(found) != 1 || found[0].permits.String() != "1/1" {
 			t.Errorf("ls: %+v, %v", found, err)
 		}
 		var d historyDocument
 		d.Path = "/locks/pool"
-		if err := d.read(t.Context(), c, holdfast.LayoutCurator); err != nil || d.Joined != 1 {
+		if err := d.read(t.Context(), c, layout.Curator); err != nil || d.Joined != 1 {
 			t.Errorf("history: %+v, %v", d, err)
 		}
 	})

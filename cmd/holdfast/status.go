@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zk"
 )
 
@@ -154,7 +155,7 @@ Exit codes:
 				if l, err = readLock(ctx, c, path, layout.Layout); err != nil {
 					return err
 				}
-				l.reserved, err = holdfast.Reserved(ctx, c, path, layout.Layout)
+				l.reserved, err = reserve.Of(ctx, c, path, layout.Layout)
 				if err == nil && !quiet {
 					l.lastRun, err = onceOf(c, path, layout.Layout).Every(time.Hour).Recorded(ctx)
 				}

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -239,7 +240,7 @@ func TestLinkToTheHolder(t *testing.T) {
 			return holdfast.NewNodeLock(c, "/l", opts...)
 		}, labels, 2 * time.Second, 1},
 		"another layout": {func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
-			return mutex(c, append(opts, holdfast.WithLayout(holdfast.LayoutNamed("n")))...)
+			return mutex(c, append(opts, holdfast.WithLayout(layout.Named("n")))...)
 		}, labels, 2 * time.Second, 1},
 		"a short wait":           {mutex, labels, patience / 2, 0},
 		"a holder with no trace": {mutex, holdfast.WithReason("none"), 2 * time.Second, 0},

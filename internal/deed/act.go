@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/reserve"
 	"holdfast/zk"
 )
 
@@ -33,9 +34,9 @@ type Plan struct {
 	Path     string // of the lock
 	Layout   holdfast.Layout
 	Token    int64
-	Queue    []holdfast.Entry      // of the lock, when it was looked at
-	Places   []holdfast.Entry      // those with the token
-	Reserved *holdfast.Reservation // what the action ends besides; or nil
+	Queue    []holdfast.Entry     // of the lock, when it was looked at
+	Places   []holdfast.Entry     // those with the token
+	Reserved *reserve.Reservation // what the action ends besides; or nil
 }
 
 // Look returns the plan to do a to the tenure with the token. The error is a *ChangedError if nobody has the token.
@@ -47,7 +48,7 @@ func Look(ctx context.Context, c *zk.Client, a Action, path string, layout holdf
 	}
 	p := &Plan{Action: a, Path: path, Layout: layout, Token: token, Queue: queue}
 	p.Places = slices.DeleteFunc(slices.Clone(queue), func(e holdfast.Entry) bool { return e.Token != token })
-	reserved, err := holdfast.Reserved(ctx, c, path, layout)
+	reserved, err := reserve.Of(ctx, c, path, layout)
 	if err != nil && len(p.Places) == 0 { // otherwise the holder can be broken, also by a user who cannot read this
 		return nil, err
 	}
@@ -122,8 +123,8 @@ func (e *PartlyError) Unwrap() error { return e.Err }
 type ChangedError struct {
 	Path     string
 	Token    int64
-	Queue    []holdfast.Entry      // now
-	Reserved *holdfast.Reservation // what keeps the lock after its last holder; or nil
+	Queue    []holdfast.Entry     // now
+	Reserved *reserve.Reservation // what keeps the lock after its last holder; or nil
 }
 
 // Holder returns the present holder, or the first in the queue, or nil if there is none.
@@ -135,7 +136,7 @@ func (e *ChangedError) Holder() *holdfast.Entry {
 }
 
 // Kept returns the reservation that keeps the lock now, or nil.
-func (e *ChangedError) Kept() *holdfast.Reservation {
+func (e *ChangedError) Kept() *reserve.Reservation {
 	if len(e.Queue) > 0 || e.Reserved == nil || !time.Now().Before(e.Reserved.Until) {
 		return nil
 	}

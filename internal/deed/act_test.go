@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -51,7 +53,7 @@ func TestPlanSaysWhatHappens(t *testing.T) {
 		got <- h
 	}()
 	queued(t, admin, "/db", 2)
-	p, err := Look(t.Context(), admin, Breaking, "/db", holdfast.LayoutCurator, h.Token())
+	p, err := Look(t.Context(), admin, Breaking, "/db", layout.Curator, h.Token())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +82,7 @@ func TestNothingIsDoneToTheNextHolder(t *testing.T) {
 			defer srv.Close()
 			c, admin := srv.Client(), srv.Client()
 			first := holdOn(t, c, "/db", "ada")
-			p, err := Look(t.Context(), admin, a, "/db", holdfast.LayoutCurator, first.Token())
+			p, err := Look(t.Context(), admin, a, "/db", layout.Curator, first.Token())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +91,7 @@ func TestNothingIsDoneToTheNextHolder(t *testing.T) {
 			}
 			second := holdOn(t, c, "/db", "bob")
 			_, err = p.Do(t.Context(), admin, By{Name: "ops"})
-			_, seen := Look(t.Context(), admin, a, "/db", holdfast.LayoutCurator, first.Token())
+			_, seen := Look(t.Context(), admin, a, "/db", layout.Curator, first.Token())
 			for _, err := range []error{err, seen} {
 				changed, ok := errors.AsType[*ChangedError](err)
 				if !ok || !errors.Is(err, holdfast.ErrNotHeld) || changed.Holder() == nil || changed.Holder().Token != second.Token() || changed.Holder().Owner != "bob" {
@@ -125,7 +127,7 @@ func TestSessionPlanHasAllKinds(t *testing.T) {
 	for _, l := range []holdfast.Locker{
 		holdfast.NewSemaphore(c, "/locks/permits", 2, holdfast.WithOwner("ada")).Locker(1),
 		holdfast.NewNodeLock(c, "/locks/node", holdfast.WithOwner("ada")),
-		holdfast.NewMutex(c, "/locks/kazoo", holdfast.WithOwner("ada"), holdfast.WithLayout(holdfast.LayoutKazoo)),
+		holdfast.NewMutex(c, "/locks/kazoo", holdfast.WithOwner("ada"), holdfast.WithLayout(layout.Kazoo)),
 	} {
 		if _, err := l.Lock(t.Context()); err != nil {
 			t.Fatal(err)
@@ -184,7 +186,7 @@ func TestPartOfADeedIsTold(t *testing.T) {
 	}
 
 	h := holdOn(t, c, "/db", "ada")
-	if err := h.Reserve(t.Context(), time.Hour); err != nil {
+	if err := reserve.For(t.Context(), h, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	children, _, err := admin.Children(t.Context(), "/db")
@@ -196,7 +198,7 @@ func TestPartOfADeedIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b, err := Look(t.Context(), admin, Breaking, "/db", holdfast.LayoutCurator, h.Token())
+	b, err := Look(t.Context(), admin, Breaking, "/db", layout.Curator, h.Token())
 	if err != nil || b.Reserved == nil {
 		t.Fatalf("%+v, %v", b, err)
 	}

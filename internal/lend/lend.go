@@ -27,6 +27,28 @@ var Read func(kind string, opts any) Settings
 // Places returns the places of a *holdfast.Hold in their queues.
 var Places func(hold any) []*queue.Place
 
+// A Tenure is one lock of a *holdfast.Hold. Its functions change the Hold, which no exported function of package holdfast
+// can do.
+type Tenure struct {
+	Place *queue.Place // its first; the lock's path, layout and ACL are those of its Queue
+	Owner string       // see holdfast.WithOwner
+	// Rewrite waits for a turn at changing the data of the lock's nodes, until ctx ends. The caller must call end.
+	Rewrite func(ctx context.Context) (end func(), err error)
+	// Gone ends all Holds of the lock, whose node is gone, and returns the loss.
+	Gone func() error
+}
+
+// Tenures returns the locks of a *holdfast.Hold, in the order of Hold.Tokens.
+var Tenures func(hold any) []Tenure
+
+// Ensure makes a directory for the data of a lock, with the session of its place. The error is holdfast.ErrLost if
+// that session has ended.
+var Ensure func(ctx context.Context, p *queue.Place, path string) error
+
+// LayoutName returns the name of the layout in a list of type []holdfast.Layout, which a caller may leave empty. The
+// error says what is wrong with the list.
+var LayoutName func(layouts any) (string, error)
+
 // A Demand is what a function needs of a *holdfast.Hold that it is given. The lock must have one holder at a time, and a
 // node that goes with its Hold.
 type Demand struct {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -132,7 +132,7 @@ func TestAWaiterBehindAHiddenPlaceHasNotAcquired(t *testing.T) {
 					}
 					makeAll(t, s.c, "/locks")
 					tt.before(s)
-					r := watch(t, srv.Client(), holdfast.LayoutCurator, false)
+					r := watch(t, srv.Client(), layout.Curator, false)
 					tt.act(s)
 					time.Sleep(5 * time.Second)
 					synctest.Wait()

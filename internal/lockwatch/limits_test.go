@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast"
 	"holdfast/internal/budget"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -60,7 +60,7 @@ func TestTreesThatAreTooLarge(t *testing.T) {
 				}
 				ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				cfg := Config{Prefix: "/locks/", Layout: holdfast.LayoutCurator}
+				cfg := Config{Prefix: "/locks/", Layout: layout.Curator}
 				if err := Watch(ctx, srv.Client(), cfg, func(Event) error { return nil }); !errors.Is(err, budget.ErrTooMuch) {
 					t.Errorf("watch: %v", err)
 				}

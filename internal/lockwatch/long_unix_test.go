@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -34,7 +34,7 @@ func TestReadingsOfLongQueues(t *testing.T) {
 		empty := tree{"/locks": full["/locks"], "/locks/l": {info: info{known: true}}}
 		least := time.Hour
 		for range 3 {
-			m := newModel(grammar(holdfast.LayoutCurator), "/locks/", func(Event) {})
+			m := newModel(grammar(layout.Curator), "/locks/", func(Event) {})
 			began, at := processTime(t), time.Now()
 			m.load(full, at)
 			m.update(empty, at, make(map[string]string))

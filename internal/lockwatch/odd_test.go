@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -71,7 +72,7 @@ func TestPendingPermitsAreNotHeld(t *testing.T) {
 				ann, bob, cem, dee := of("ann"), of("bob"), of("cem"), of("dee")
 				ann.join()
 				ann.pend()
-				r := watch(t, srv.Client(), holdfast.LayoutCurator, polls)
+				r := watch(t, srv.Client(), layout.Curator, polls)
 				if s := r.began; s.Held != 0 || s.Waiters != 1 {
 					t.Errorf("with a pending permit alone: %+v", s)
 				}
@@ -87,7 +88,7 @@ func TestPendingPermitsAreNotHeld(t *testing.T) {
 				bob.pend()
 				read()
 				r.expect(t, "queued pool bob 1")
-				again := watch(t, srv.Client(), holdfast.LayoutCurator, polls)
+				again := watch(t, srv.Client(), layout.Curator, polls)
 				if s := again.began; s.Held != 1 || s.Waiters != 1 {
 					t.Errorf("with a held and a pending permit: %+v", s)
 				}
@@ -146,7 +147,7 @@ func TestChangesDuringTheReadAreNotLost(t *testing.T) {
 		cfg.Dial = network.through(cfg.Dial)
 		mine := must[*zk.Client](t)(zk.Dial(ctx, cfg))
 		defer mine.Close()
-		r := watch(t, mine, holdfast.LayoutCurator, false)
+		r := watch(t, mine, layout.Curator, false)
 		network.cut()
 		var list, get sync.Once
 		srv.Intercept(zkproto.OpGetChildren2, func(path string) zktest.Action { // the nodes of this level were read
@@ -202,7 +203,7 @@ func TestWatchSaysWhatItMayNotRead(t *testing.T) {
 				}
 				make("/locks", secret)
 				w := &watcher{client: srv.Client(), cfg: Config{Every: time.Second}}
-				w.model = newModel(grammar(holdfast.LayoutCurator), "/locks/", func(Event) {})
+				w.model = newModel(grammar(layout.Curator), "/locks/", func(Event) {})
 				for _, f := range []func(context.Context) error{w.follow, func(ctx context.Context) error { return w.poll(ctx, time.Hour) }} {
 					ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 					if err := f(ctx); !errors.Is(err, zk.ErrNoAuth) {
@@ -212,7 +213,7 @@ func TestWatchSaysWhatItMayNotRead(t *testing.T) {
 				}
 				allow("/locks", open)
 				make("/locks/secret", secret)
-				r := watch(t, srv.Client(), holdfast.LayoutCurator, polls)
+				r := watch(t, srv.Client(), layout.Curator, polls)
 				r.expect(t, "gap secret")
 				make("/locks/hidden", secret)
 				time.Sleep(5 * time.Second)
@@ -244,7 +245,7 @@ func TestManyLocksThatMayBeTurnstiles(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
 		c := srv.Client()
-		r := watch(t, srv.Client(), holdfast.LayoutCurator, false)
+		r := watch(t, srv.Client(), layout.Curator, false)
 		var want []string
 		for i := range 20 {
 			name := fmt.Sprintf("l%02d/locks", i)
@@ -288,7 +289,7 @@ func TestWatchGoesOnWhenTheServerThrottles(t *testing.T) {
 			}
 			return zktest.Pass
 		})
-		r := watch(t, srv.Client(), holdfast.LayoutCurator, false)
+		r := watch(t, srv.Client(), layout.Curator, false)
 		c := srv.Client()
 		h := must[*holdfast.Hold](t)(holdfast.NewSemaphore(c, "/locks/pool", 1, as("ann")).Acquire(t.Context(), 1))
 		time.Sleep(5 * time.Second)
@@ -311,7 +312,7 @@ func TestSiblingsOfThePrefixAreNoGap(t *testing.T) {
 		cfg.Dial = network.through(cfg.Dial)
 		mine := must[*zk.Client](t)(zk.Dial(ctx, cfg))
 		defer mine.Close()
-		r := watchPrefix(t, mine, "/locks/db", holdfast.LayoutCurator, false)
+		r := watchPrefix(t, mine, "/locks/db", layout.Curator, false)
 		makeAll(t, c, "/locks/other", "/locks/new")
 		for _, path := range []string{"/locks/other", "/locks/old"} {
 			if err := c.Delete(ctx, path, zk.AnyVersion); err != nil {
@@ -338,7 +339,7 @@ func TestAPermitBehindATurnThatIsGone(t *testing.T) {
 		makeAll(t, srv.Client(), "/locks", "/locks/pool", "/locks/pool/locks", "/locks/pool/leases", "/locks/other", "/locks/other/locks", "/locks/other/leases")
 		shared := srv.Client()
 		ann, bob, cem := of(srv.Client(), "/locks/pool", "ann"), of(shared, "/locks/pool", "bob"), of(shared, "/locks/pool", "cem")
-		r := watch(t, srv.Client(), holdfast.LayoutCurator, false)
+		r := watch(t, srv.Client(), layout.Curator, false)
 		// replace removes the turn of one client and makes the permit of another one, so that both events come together.
 		replace := func(gone, comes *curator) {
 			t.Helper()
@@ -396,7 +397,7 @@ func TestATurnThatIsGoneBeforeMissedEvents(t *testing.T) {
 		var r recorder
 		w := &watcher{client: srv.Client(), pump: newPump(over)}
 		<-w.pump.ended
-		w.model = newModel(grammar(holdfast.LayoutCurator), "/locks/", func(e Event) { r.events = append(r.events, e) })
+		w.model = newModel(grammar(layout.Curator), "/locks/", func(e Event) { r.events = append(r.events, e) })
 		if err := w.resync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -425,7 +426,7 @@ func TestANewSemaphoreIsKeptOverALostConnection(t *testing.T) {
 		cfg.Dial = network.through(cfg.Dial)
 		mine := must[*zk.Client](t)(zk.Dial(ctx, cfg))
 		defer mine.Close()
-		r := watch(t, mine, holdfast.LayoutCurator, false)
+		r := watch(t, mine, layout.Curator, false)
 		h := must[*holdfast.Hold](t)(holdfast.NewSemaphore(c, "/locks/pool", 1, as("ann")).Acquire(ctx, 1))
 		time.Sleep(5 * time.Second)
 		network.cut()
@@ -468,7 +469,7 @@ func TestPlacesThatMayNotBeRead(t *testing.T) {
 				}
 				makeAll(t, c, "/locks", "/locks/before", "/locks/after", "/locks/behind", "/locks/open")
 				hidden := join("before", "ann", secret)
-				r := watch(t, srv.Client(), holdfast.LayoutCurator, polls)
+				r := watch(t, srv.Client(), layout.Curator, polls)
 				time.Sleep(5 * time.Second)
 				join("before", "bob", open)
 				leave(hidden)
@@ -507,7 +508,7 @@ func TestATokenIsNotForged(t *testing.T) {
 		defer srv.Close()
 		c := srv.Client()
 		makeAll(t, c, "/locks", "/locks/a")
-		r := watch(t, srv.Client(), holdfast.LayoutCurator, false)
+		r := watch(t, srv.Client(), layout.Curator, false)
 		path, _, err := c.Create(t.Context(), "/locks/a/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-", []byte(`{"owner":"ann","token":1}`), zk.EphemeralSequential)
 		if err != nil {
 			t.Fatal(err)
@@ -537,7 +538,7 @@ func TestPlacesOfOtherLayoutsAreNoLocks(t *testing.T) {
 					time.Sleep(5 * time.Second)
 				}
 				join()
-				r := watch(t, srv.Client(), holdfast.LayoutCurator, polls)
+				r := watch(t, srv.Client(), layout.Curator, polls)
 				join()
 				if r.began.Held != 0 {
 					t.Errorf("%+v", r.began)
@@ -590,7 +591,7 @@ func TestPermitsDuringTheRead(t *testing.T) {
 						if first {
 							handOff()
 						}
-						r := watch(t, mine, holdfast.LayoutCurator, polls)
+						r := watch(t, mine, layout.Curator, polls)
 						if !first {
 							network.cut()
 							synctest.Wait()
@@ -632,7 +633,7 @@ func TestAHolderIsNoWaiter(t *testing.T) {
 		ann := must[*holdfast.Hold](t)(sem("ann").Acquire(ctx, 1))
 		bob := later(func() (*holdfast.Hold, error) { return sem("bob").Acquire(ctx, 1) })
 		time.Sleep(time.Second)
-		r := watch(t, srv.Client(), holdfast.LayoutCurator, true)
+		r := watch(t, srv.Client(), layout.Curator, true)
 		synctest.Wait()
 		srv.Intercept(zkproto.OpGetChildren2, func(path string) zktest.Action {
 			if path == "/locks/pool/leases" {
@@ -661,7 +662,7 @@ func TestLateEventsDoNotSpoilTheCount(t *testing.T) {
 		{"the event came before the request", 1, 5, false, 4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := &watcher{model: newModel(grammar(holdfast.LayoutCurator), "/locks/", func(e Event) { t.Errorf("got %v", e) })}
+			w := &watcher{model: newModel(grammar(layout.Curator), "/locks/", func(e Event) { t.Errorf("got %v", e) })}
 			d := &dir{cversion: 2, unsure: true, children: make(map[string]*place)}
 			w.model.dirs[pool] = d
 			w.pending = []arrival{{Event: zk.Event{Type: zk.EventNodeCreated, Path: pool + "/a"}}}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -41,7 +42,7 @@ func TestWatchOnAMemberWithoutPersistentWatches(t *testing.T) {
 				old, asked := oldServer(srv, action)
 				c := srv.Client()
 				makeAll(t, c, "/locks", "/locks/db")
-				r := watch(t, srv.Client(), holdfast.LayoutCurator, false)
+				r := watch(t, srv.Client(), layout.Curator, false)
 				m := holdfast.NewMutex(c, "/locks/db", as("ann"))
 				hold := must[*holdfast.Hold](t)
 				takeTurn := func() {
@@ -92,7 +93,7 @@ func TestPollingGoesOnSoonAfterAnOutage(t *testing.T) {
 		old.Store(true)
 		c := srv.Client()
 		makeAll(t, c, "/locks")
-		r := watch(t, srv.Client(), holdfast.LayoutCurator, true)
+		r := watch(t, srv.Client(), layout.Curator, true)
 		hold := must[*holdfast.Hold](t)
 		hold(holdfast.NewMutex(c, "/locks/before", as("ann")).Lock(t.Context()))
 		time.Sleep(5 * time.Second)

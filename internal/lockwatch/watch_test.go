@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holdfast"
+	layouts "holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -137,7 +138,7 @@ func TestWatchTellsWhatHappens(t *testing.T) {
 		c := srv.Client()
 		ctx := t.Context()
 		hold := must[*holdfast.Hold](t)
-		r := watch(t, srv.Client(), holdfast.LayoutCurator, false)
+		r := watch(t, srv.Client(), layouts.Curator, false)
 
 		// A mutex: three clients, one of which gives up.
 		a := hold(holdfast.NewMutex(c, "/locks/db/a", as("ann")).Lock(ctx))
@@ -225,7 +226,7 @@ func TestWatchTellsWhatHappens(t *testing.T) {
 }
 
 func TestWatchKnowsSemaphores(t *testing.T) {
-	for _, layout := range []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutKazoo} {
+	for _, layout := range []holdfast.Layout{layouts.Curator, layouts.Kazoo} {
 		t.Run(layout.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.NewServer()
@@ -255,7 +256,7 @@ func TestWatchKnowsSemaphores(t *testing.T) {
 				r.expect(t, "released pool bob 1", "acquired pool dee 0") // both permits are one event
 				d.Unlock()
 				r.expect(t, "released pool dee 0")
-				if layout.Name != holdfast.LayoutCurator.Name {
+				if layout.Name != layouts.Curator.Name {
 					return
 				}
 				slots := holdfast.NewSlots(c, "/locks/slots", 1, as("eve"))
@@ -296,7 +297,7 @@ func TestWatchAfterALostConnection(t *testing.T) {
 				cfg.Dial = network.through(cfg.Dial)
 				mine := must[*zk.Client](t)(zk.Dial(ctx, cfg))
 				defer mine.Close()
-				r := watch(t, mine, holdfast.LayoutCurator, polls)
+				r := watch(t, mine, layouts.Curator, polls)
 				network.cut()
 				synctest.Wait()
 
@@ -337,7 +338,7 @@ func TestWatchOutlivesItsSession(t *testing.T) {
 		defer srv.Close()
 		c, mine := srv.Client(), srv.Client()
 		ctx := t.Context()
-		r := watch(t, mine, holdfast.LayoutCurator, false)
+		r := watch(t, mine, layouts.Curator, false)
 		session := must[*zk.Session](t)(mine.Session(ctx))
 		srv.Expire(session.ID())
 		h := must[*holdfast.Hold](t)(holdfast.NewMutex(c, "/locks/a", as("ann")).Lock(ctx))
@@ -378,7 +379,7 @@ func watchRandomly(t *testing.T, seed uint64, cuts bool) {
 	cfg.Dial = network.through(cfg.Dial)
 	mine := must[*zk.Client](t)(zk.Dial(ctx, cfg))
 	defer mine.Close()
-	r := watch(t, mine, holdfast.LayoutCurator, seed%5 == 4)
+	r := watch(t, mine, layouts.Curator, seed%5 == 4)
 
 	var mu sync.Mutex
 	truth := make(map[int64]*tenure) // by token
@@ -524,7 +525,7 @@ func TestNodesThatGoDuringTheReadLeaveAGap(t *testing.T) {
 	}
 	const name = "_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-0000000000"
 	var got []Event
-	m := newModel(grammar(holdfast.LayoutCurator), "/locks/", func(e Event) { got = append(got, e) })
+	m := newModel(grammar(layouts.Curator), "/locks/", func(e Event) { got = append(got, e) })
 	m.load(tree{"/locks": {info: stat(1, 1), children: []string{"old"}}, "/locks/old": {info: stat(2, 0)}}, time.Now())
 	m.update(tree{
 		"/locks":     {info: stat(1, 2), children: []string{"old", "new"}},
@@ -572,7 +573,7 @@ func TestWatchOfManyLocks(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	mine := srv.Client()
 	began := time.Now()
-	r := watch(t, mine, holdfast.LayoutCurator, false)
+	r := watch(t, mine, layouts.Curator, false)
 	took := time.Since(began)
 	runtime.GC()
 	runtime.ReadMemStats(&after)

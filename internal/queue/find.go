@@ -86,6 +86,20 @@ func Barrier(ctx context.Context, s *zk.Session, path string) error {
 	return err
 }
 
+// Barrier returns when the server shows all that was written before. That takes a write, which also finds out whether our
+// place still exists. If not, the error is ErrGone. Then no transaction that checks the place can be executed any more.
+func (p *Place) Barrier() error {
+	ctx := p.Session.Context()
+	err := Repeat(ctx, func() error {
+		_, err := p.Session.Multi(ctx, zk.CheckOp(p.Path(), zk.AnyVersion))
+		return err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		err = ErrGone
+	}
+	return err
+}
+
 // recognise takes the candidate that is our node, if there is one. In layouts whose names do not tell
 // one client from another, the candidates are many.
 func (p *Place) recognise(ctx context.Context, candidates []string) error {

@@ -29,6 +29,8 @@ import (
 //	cmd/holdfast → internal/survey, internal/waitgraph     internal/survey → internal/waitgraph, internal/queue, internal/queue/names, zk
 //	cmd/holdfast → internal/deed     internal/deed → holdfast, zk, internal/survey, internal/waitgraph
 //	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
+//	reserve → holdfast, internal/lend, internal/queue, zk     cmd/holdfast, internal/deed → reserve
+//	layout → holdfast     cmd/holdfast, ui → layout
 //	fence → holdfast
 //	cmd/holdfast → internal/mcp
 //	cmd/holdfast → terraform     terraform → holdfast, zk
@@ -109,6 +111,14 @@ var arrows = map[string]part{
 		external:  []string{"golang.org/x/sys"},
 		reason:    "zklocal brings a server and the client's configuration together: locks and commands are above it",
 	},
+	"reserve": {
+		mayImport: []string{"", "internal/lend", "internal/queue", "zk"},
+		reason:    "a reservation is for a Hold and kept in a node of its own: what it needs of holdfast is exported or lent, and it brings no server and no command",
+	},
+	"layout": {
+		mayImport: []string{""},
+		reason:    "the layouts of other libraries are values of holdfast's type: this package knows no client and no lock",
+	},
 	"fence": {
 		mayImport: []string{""},
 		reason:    "a fence needs a Hold's token and what guards the resource; programs without a database must not get one with the lock, so it is a package of its own",
@@ -128,7 +138,7 @@ var arrows = map[string]part{
 		reason:    "zktest is imported by tests of all sorts, so it brings the server, the client and nothing else",
 	},
 	"internal/deed": {
-		mayImport: []string{"", "zk", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"", "reserve", "zk", "internal/survey", "internal/waitgraph"},
 		reason:    "a deed to a lock of others is one for the commands and for the page: this package asks nobody, prints nothing and knows no request",
 	},
 	"internal/mcp": {
@@ -136,7 +146,7 @@ var arrows = map[string]part{
 	},
 	"ui": {
 		// The packages below internal/ follow the locks and find the waits, for the commands, too.
-		mayImport: []string{"", "zk", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
 	},
 	"internal/supervise": {
@@ -153,7 +163,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "terraform", "", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"ui", "terraform", "", "layout", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -327,6 +337,14 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"chaos", "github.com/anishathalye/porcupine", ""},
 		{"chaos", "holdfast/zkserver", "made to fail"},
 		{"zk", "holdfast/chaos", "of use without"},
+		{"layout", "holdfast", ""},
+		{"layout", "holdfast/zk", "no client"},
+		{"reserve", "holdfast", ""},
+		{"reserve", "holdfast/internal/lend", ""},
+		{"reserve", "holdfast/internal/queue", ""},
+		{"reserve", "holdfast/zkserver", "no server"},
+		{"", "holdfast/reserve", "no command line"},
+		{"internal/deed", "holdfast/reserve", ""},
 		{"ui", "holdfast", ""},
 		{"ui", "holdfast/zkserver", "whatever server"},
 		{"ui", "holdfast/internal/deed", ""},

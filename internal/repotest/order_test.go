@@ -30,7 +30,7 @@ var readings = []reading{
 	{
 		dir: ".", pkg: "holdfast", atMost: 2,
 		order: `
-			doc lend mutex tree rwmutex election detached nodelock slots semaphore turnstile reserve once_turn once once_marks multilock
+			doc lend mutex tree rwmutex election detached nodelock slots semaphore turnstile once_turn once once_marks multilock
 			lock reentry hold observer list revoke options layout errors`,
 	},
 	{

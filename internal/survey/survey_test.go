@@ -12,6 +12,7 @@ import (
 	"holdfast"
 	"holdfast/internal/queue"
 	"holdfast/internal/waitgraph"
+	"holdfast/layout"
 	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -112,10 +113,10 @@ func TestEveryLayoutIsRecognized(t *testing.T) {
 		layout holdfast.Layout
 		label  string
 	}{
-		{holdfast.LayoutCurator, "curator"}, {holdfast.LayoutLeaderLatch, "leaderlatch"}, {holdfast.LayoutKazoo, "kazoo"},
-		{holdfast.LayoutGoZookeeper, "curator"}, // the names are of Curator's form
-		{holdfast.LayoutWriteLock, "writelock"}, {holdfast.LayoutHostRW, "hostrw"}, {holdfast.LayoutSessionID, "sessionid"},
-		{holdfast.LayoutArticle, "article"}, {holdfast.LayoutNamed("db"), "named:db"},
+		{layout.Curator, "curator"}, {layout.LeaderLatch, "leaderlatch"}, {layout.Kazoo, "kazoo"},
+		{layout.GoZookeeper, "curator"}, // the names are of Curator's form
+		{layout.WriteLock, "writelock"}, {layout.HostRW, "hostrw"}, {layout.SessionID, "sessionid"},
+		{layout.Article, "article"}, {layout.Named("db"), "named:db"},
 	} {
 		t.Run(tt.layout.Name, func(t *testing.T) {
 			srv := newServer(t)
@@ -153,7 +154,7 @@ func TestKinds(t *testing.T) {
 	}
 	hold(holdfast.NewSemaphore(a, "/pool", 2).Locker(2))
 	waitBehind(t, b, holdfast.NewSemaphore(b, "/pool", 2).Locker(1))
-	kazoo := holdfast.WithLayout(holdfast.LayoutKazoo)
+	kazoo := holdfast.WithLayout(layout.Kazoo)
 	hold(holdfast.NewSemaphore(a, "/kpool", 1, kazoo).Locker(1))
 	waitBehind(t, b, holdfast.NewSemaphore(b, "/kpool", 1, kazoo).Locker(1))
 	hold(holdfast.NewSlots(a, "/ids", 1).Locker())

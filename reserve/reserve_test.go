@@ -1,4 +1,4 @@
-package holdfast_test
+package reserve_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -20,12 +22,12 @@ import (
 
 func reservable(t *testing.T, srv *zktest.Server, opts ...holdfast.Option) holdfast.Locker {
 	t.Helper()
-	return holdfast.Reservable(holdfast.NewMutex(client(t, srv), lockPath, opts...))
+	return reserve.Locker(holdfast.NewMutex(client(t, srv), lockPath, opts...))
 }
 
-func reserve(t *testing.T, h *holdfast.Hold, d time.Duration) {
+func reserveFor(t *testing.T, h *holdfast.Hold, d time.Duration) {
 	t.Helper()
-	if err := h.Reserve(t.Context(), d); err != nil {
+	if err := reserve.For(t.Context(), h, d); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -64,21 +66,21 @@ func TestReservationOutlivesItsHolder(t *testing.T) {
 				c := client(t, srv)
 				h := lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithOwner("ada")))
 				began := time.Now()
-				reserve(t, h, time.Minute)
+				reserveFor(t, h, time.Minute)
 				token := h.Token()
 				end(t, srv, c, h)
 				other := client(t, srv)
 				rw := holdfast.NewRWMutex(other, lockPath)
 				for kind, l := range map[string]holdfast.Locker{
-					"Mutex": reservable(t, srv), "writer": holdfast.Reservable(rw), "reader": holdfast.Reservable(rw.RLocker()),
-					"MultiLock": holdfast.Reservable(holdfast.NewMultiLock(holdfast.NewMutex(other, lockPath), holdfast.NewMutex(other, "/holdfast/locks/x"))),
+					"Mutex": reservable(t, srv), "writer": reserve.Locker(rw), "reader": reserve.Locker(rw.RLocker()),
+					"MultiLock": reserve.Locker(holdfast.NewMultiLock(holdfast.NewMutex(other, lockPath), holdfast.NewMutex(other, "/holdfast/locks/x"))),
 				} {
 					h, err := l.TryLock(t.Context())
 					wantErr(t, err, holdfast.ErrLocked)
 					if h != nil {
 						unlock(t, h)
 					}
-					r, ok := errors.AsType[*holdfast.Reservation](err)
+					r, ok := errors.AsType[*reserve.Reservation](err)
 					if !ok || r.Path != lockPath || r.Owner != "ada" || r.Token != token || r.Until.Sub(r.From) != time.Minute || r.From.Before(began.Truncate(time.Millisecond)) {
 						t.Errorf("%s: %v, %+v", kind, err, r)
 					}
@@ -116,7 +118,7 @@ func TestReservationHoldsUpTheQueue(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(time.Second)
-		reserve(t, h, 10*time.Second)
+		reserveFor(t, h, 10*time.Second)
 		unlock(t, h)
 		wg.Wait()
 		if got := fmt.Sprint(order); got != "[0 11s 1 11s 2 11s 3 11s]" {
@@ -129,31 +131,31 @@ func TestReservationHoldsUpTheQueue(t *testing.T) {
 func TestReservationIsReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		h := lock(t, reservable(t, srv))
-		reserve(t, h, time.Hour)
-		reserve(t, h, 10*time.Second)
+		reserveFor(t, h, time.Hour)
+		reserveFor(t, h, 10*time.Second)
 		unlock(t, h)
 		wantRest(t, whenFree(t, reservable(t, srv)), 10*time.Second)
 		plain := holdfast.NewMutex(client(t, srv), lockPath)
 		h = lock(t, plain)
-		reserve(t, h, time.Hour)
+		reserveFor(t, h, time.Hour)
 		c := client(t, srv)
-		if r, err := holdfast.Reserved(t.Context(), c, lockPath); err != nil || r == nil || r.Token != h.Token() || r.Until.Sub(r.From) != time.Hour {
+		if r, err := reserve.Of(t.Context(), c, lockPath); err != nil || r == nil || r.Token != h.Token() || r.Until.Sub(r.From) != time.Hour {
 			t.Errorf("%+v, %v", r, err)
 		}
 		for range 2 {
-			if err := h.Unreserve(t.Context()); err != nil {
+			if err := reserve.Cancel(t.Context(), h); err != nil {
 				t.Error(err)
 			}
 		}
 		unlock(t, h)
-		if r, err := holdfast.Reserved(t.Context(), c, lockPath); err != nil || r != nil {
+		if r, err := reserve.Of(t.Context(), c, lockPath); err != nil || r != nil {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if d := whenFree(t, reservable(t, srv)); d != 0 {
 			t.Errorf("the lock took %v", d)
 		}
 		h = lock(t, plain)
-		reserve(t, h, time.Hour)
+		reserveFor(t, h, time.Hour)
 		unlock(t, h)
 		waits := make(chan time.Duration, 1)
 		l := reservable(t, srv)
@@ -172,7 +174,7 @@ func TestReservationIsReplaced(t *testing.T) {
 func TestReservedLockThatIsNotAwaited(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		h := lock(t, reservable(t, srv, holdfast.WithOwner("ada")))
-		reserve(t, h, time.Hour)
+		reserveFor(t, h, time.Hour)
 		unlock(t, h)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -201,10 +203,10 @@ func TestReservationOutlivesItsWaiter(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		h := lock(t, reservable(t, srv))
 		began := time.Now()
-		reserve(t, h, time.Minute)
+		reserveFor(t, h, time.Minute)
 		unlock(t, h)
 		c := client(t, srv)
-		l := holdfast.Reservable(holdfast.NewMutex(c, lockPath))
+		l := reserve.Locker(holdfast.NewMutex(c, lockPath))
 		waits := make(chan struct{})
 		go func() {
 			defer close(waits)
@@ -237,10 +239,10 @@ func TestReserveAfterTheLoss(t *testing.T) {
 		if err := client(t, srv).Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
-		wantErr(t, h.Reserve(t.Context(), time.Minute), holdfast.ErrLost)
+		wantErr(t, reserve.For(t.Context(), h, time.Minute), holdfast.ErrLost)
 		h.Unlock()
-		wantErr(t, h.Reserve(t.Context(), time.Minute), holdfast.ErrNotHeld)
-		if r, err := holdfast.Reserved(t.Context(), c, lockPath); err != nil || r != nil {
+		wantErr(t, reserve.For(t.Context(), h, time.Minute), holdfast.ErrNotHeld)
+		if r, err := reserve.Of(t.Context(), c, lockPath); err != nil || r != nil {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
@@ -253,11 +255,11 @@ func TestReserveUnderLostConnections(t *testing.T) {
 			points := 0
 			for at, reached := 1, true; reached; at++ {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
-					cut := newCut(srv, at, func(zkproto.Op) zktest.Action { return fault })
+					cut := newCut(srv, at, fault)
 					l := reservable(t, srv)
 					cut.on.Store(true)
 					h := lock(t, l)
-					reserve(t, h, time.Minute)
+					reserveFor(t, h, time.Minute)
 					began := time.Now()
 					unlock(t, h)
 					cut.on.Store(false)
@@ -291,18 +293,18 @@ func TestReserveIsForOneHolderOfAQueue(t *testing.T) {
 			"keep":      holdfast.NewMutex(c, "/holdfast/locks/k", holdfast.WithKeep(time.Second)),
 			"handoff":   holdfast.NewMutex(c, "/holdfast/locks/h", holdfast.WithLocalHandoff(3)),
 		} {
-			h := lock(t, holdfast.Reservable(l))
-			if err := h.Reserve(t.Context(), time.Minute); !errors.Is(err, zk.ErrBadArguments) {
+			h := lock(t, reserve.Locker(l))
+			if err := reserve.For(t.Context(), h, time.Minute); !errors.Is(err, zk.ErrBadArguments) {
 				t.Errorf("%s: %v", name, err)
 			}
 			unlock(t, h)
 		}
 		h := lock(t, holdfast.NewMutex(c, lockPath))
 		for _, d := range []time.Duration{0, -time.Second, time.Microsecond, 367 * 24 * time.Hour} {
-			wantErr(t, h.Reserve(t.Context(), d), zk.ErrBadArguments)
+			wantErr(t, reserve.For(t.Context(), h, d), zk.ErrBadArguments)
 		}
 		// What somebody else has written there is not guessed at.
-		reserve(t, h, time.Minute)
+		reserveFor(t, h, time.Minute)
 		if _, err := c.Set(t.Context(), lockPath+"/.holdfast/reserved", []byte("x"), zk.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
@@ -310,9 +312,9 @@ func TestReserveIsForOneHolderOfAQueue(t *testing.T) {
 		_, err := reservable(t, srv).Lock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
 		// A reservation is no obstacle to its own holder.
-		again := holdfast.Reservable(holdfast.NewMutex(c, "/holdfast/locks/r", holdfast.Reentrant()))
+		again := reserve.Locker(holdfast.NewMutex(c, "/holdfast/locks/r", holdfast.Reentrant()))
 		h = lock(t, again)
-		reserve(t, h, time.Hour)
+		reserveFor(t, h, time.Hour)
 		inner, err := again.Lock(h.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -338,7 +340,7 @@ func TestReservationsDoNotOverlap(t *testing.T) {
 				time.Sleep(time.Duration(pause))
 				for range 10 {
 					c := client(t, srv)
-					l := holdfast.Reservable(holdfast.NewMutex(c, lockPath))
+					l := reserve.Locker(holdfast.NewMutex(c, lockPath))
 					var h *holdfast.Hold
 					var err error
 					if rng.IntN(2) == 0 {
@@ -347,7 +349,7 @@ func TestReservationsDoNotOverlap(t *testing.T) {
 						h, err = l.Lock(t.Context())
 					}
 					if err == nil {
-						if err := h.Reserve(t.Context(), d); err != nil {
+						if err := reserve.For(t.Context(), h, d); err != nil {
 							t.Error(err)
 						}
 						mu.Lock()
@@ -378,50 +380,26 @@ func TestReservationsDoNotOverlap(t *testing.T) {
 	})
 }
 
-// The labels of a node are in the list, and stay when the holder writes its node again.
-func TestLabelsAreListed(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		labels := map[string]string{"team": "search"}
-		h := lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithOwner("ada"), holdfast.WithLabels(labels)))
-		labels["team"] = "another"
-		for range 3 { // the second: the holder has said since when it holds the lock; the third: a request came
-			entries, err := holdfast.List(t.Context(), c, lockPath)
-			if err != nil || len(entries) != 1 || len(entries[0].Labels) != 1 || entries[0].Labels["team"] != "search" || entries[0].Owner != "ada" {
-				t.Fatalf("%+v, %v", entries, err)
-			}
-			time.Sleep(2 * time.Second)
-			if err := holdfast.Revoke(t.Context(), client(t, srv), lockPath, h.Token()); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(2 * time.Second)
-		}
-		unlock(t, h)
-		_, err := holdfast.NewElection(c, "/holdfast/locks/e", holdfast.WithLabels(labels)).Campaign(t.Context(), nil)
-		wantErr(t, err, zk.ErrBadArguments)
-	})
-}
-
-// Locks of LayoutNamed share a path, and nothing else: each has its own reservation.
+// Locks of layout.Named share a path, and nothing else: each has its own reservation.
 func TestNamedLocksAreReservedEachByItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := holdfast.WithLayout(holdfast.LayoutNamed("a")), holdfast.WithLayout(holdfast.LayoutNamed("b"))
+		a, b := holdfast.WithLayout(layout.Named("a")), holdfast.WithLayout(layout.Named("b"))
 		c := client(t, srv)
 		h := lock(t, reservable(t, srv, a))
-		reserve(t, h, time.Hour)
+		reserveFor(t, h, time.Hour)
 		unlock(t, h)
 		_, err := reservable(t, srv, a).TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrLocked)
 		h = lock(t, reservable(t, srv, b))
-		reserve(t, h, time.Minute)
+		reserveFor(t, h, time.Minute)
 		unlock(t, h)
 		for name, tt := range map[string]struct {
 			layouts []holdfast.Layout
 			want    time.Duration
 		}{
-			"a": {[]holdfast.Layout{holdfast.LayoutNamed("a")}, time.Hour}, "b": {[]holdfast.Layout{holdfast.LayoutNamed("b")}, time.Minute}, "": {nil, 0},
+			"a": {[]holdfast.Layout{layout.Named("a")}, time.Hour}, "b": {[]holdfast.Layout{layout.Named("b")}, time.Minute}, "": {nil, 0},
 		} {
-			r, err := holdfast.Reserved(t.Context(), c, lockPath, tt.layouts...)
+			r, err := reserve.Of(t.Context(), c, lockPath, tt.layouts...)
 			if err != nil || (r == nil) != (tt.want == 0) || r != nil && r.Until.Sub(r.From) != tt.want {
 				t.Errorf("%q: %+v, %v; want %v", name, r, err, tt.want)
 			}
@@ -436,9 +414,9 @@ func TestReservationIsEnded(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := client(t, srv)
 				h := lock(t, reservable(t, srv))
-				reserve(t, h, time.Hour)
+				reserveFor(t, h, time.Hour)
 				unlock(t, h)
-				r, err := holdfast.Reserved(t.Context(), c, lockPath)
+				r, err := reserve.Of(t.Context(), c, lockPath)
 				if err != nil || r == nil {
 					t.Fatal(r, err)
 				}
@@ -460,14 +438,45 @@ func TestReservationIsEnded(t *testing.T) {
 				}
 				wantErr(t, r.End(t.Context(), c), holdfast.ErrNotHeld)
 				h = lock(t, reservable(t, srv))
-				reserve(t, h, time.Hour)
+				reserveFor(t, h, time.Hour)
 				wantErr(t, r.End(t.Context(), c), holdfast.ErrNotHeld)
-				if now, err := holdfast.Reserved(t.Context(), c, lockPath); err != nil || now == nil || now.Token != h.Token() {
+				if now, err := reserve.Of(t.Context(), c, lockPath); err != nil || now == nil || now.Token != h.Token() {
 					t.Errorf("%+v, %v; want that of %d", now, err, h.Token())
 				}
 			})
 		})
 	}
+}
+
+// The server that the caller reads from is behind: it does not show the reservation yet. End reads again behind a write.
+func TestEndAtAServerThatIsBehind(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin, c := client(t, srv), client(t, srv)
+		h := lock(t, holdfast.NewMutex(c, lockPath))
+		reserveFor(t, h, time.Hour)
+		unlock(t, h)
+		r, err := reserve.Of(t.Context(), c, lockPath)
+		if err != nil || r == nil {
+			t.Fatal(r, err)
+		}
+		const node = lockPath + "/.holdfast/reserved"
+		data, _, err := admin.Get(t.Context(), node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := admin.Delete(t.Context(), node, zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the server has caught up when it answers a write
+			if _, _, err := admin.Create(t.Context(), node, data, zk.Persistent); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				t.Error(err)
+			}
+			return zktest.Pass
+		})
+		if err := r.End(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A caller that has given up hears the cause of its context, also if the lock was lost before or at that moment.
@@ -476,7 +485,7 @@ func TestReservedLockThatIsLostAndNotAwaited(t *testing.T) {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
 			h := lock(t, reservable(t, srv))
 			if reserves {
-				reserve(t, h, time.Hour)
+				reserveFor(t, h, time.Hour)
 			}
 			unlock(t, h)
 			c := client(t, srv)
@@ -495,12 +504,12 @@ func TestReservedLockThatIsLostAndNotAwaited(t *testing.T) {
 				}
 				return zktest.Pass
 			})
-			_, err := holdfast.Reservable(holdfast.NewMutex(c, lockPath)).Lock(ctx)
+			_, err := reserve.Locker(holdfast.NewMutex(c, lockPath)).Lock(ctx)
 			wantErr(t, err, context.Canceled)
 			if errors.Is(err, holdfast.ErrLost) {
 				t.Errorf("reserved %v: %v", reserves, err)
 			}
-			if r, _ := errors.AsType[*holdfast.Reservation](err); (r != nil) != reserves {
+			if r, _ := errors.AsType[*reserve.Reservation](err); (r != nil) != reserves {
 				t.Errorf("reserved %v: %v", reserves, err)
 			}
 		})

@@ -1,4 +1,4 @@
-package holdfast_test
+package reserve_test
 
 import (
 	"context"
@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/layout"
+	"holdfast/reserve"
 	"holdfast/zk"
-	"holdfast/zkproto"
 	"holdfast/zktest"
 )
 
@@ -45,7 +46,7 @@ func TestReservationUnderAClockThatMoves(t *testing.T) {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					h := lock(t, reservable(t, srv, holdfast.WithOwner("ada")))
 					token := h.Token()
-					reserve(t, h, d)
+					reserveFor(t, h, d)
 					began := time.Now()
 					unlock(t, h)
 					for _, s := range tt.steps {
@@ -62,13 +63,13 @@ func TestReservationUnderAClockThatMoves(t *testing.T) {
 					}
 					for !waits {
 						c := client(t, srv)
-						h, err := holdfast.Reservable(holdfast.NewMutex(c, lockPath)).TryLock(t.Context())
+						h, err := reserve.Locker(holdfast.NewMutex(c, lockPath)).TryLock(t.Context())
 						if err == nil {
 							unlock(t, h)
 							break
 						}
 						wantErr(t, err, holdfast.ErrLocked)
-						if r, err := holdfast.Reserved(t.Context(), c, lockPath); err != nil || r == nil || r.Token != token || r.Owner != "ada" || r.Until.Sub(r.From) != d {
+						if r, err := reserve.Of(t.Context(), c, lockPath); err != nil || r == nil || r.Token != token || r.Owner != "ada" || r.Until.Sub(r.From) != d {
 							t.Errorf("%+v, %v", r, err)
 						}
 						c.Close()
@@ -103,7 +104,7 @@ func TestReservationIsYoungerThanTheWaiter(t *testing.T) {
 					}()
 					time.Sleep(time.Minute)
 					srv.MoveClock(by)
-					reserve(t, h, d)
+					reserveFor(t, h, d)
 					began := time.Now()
 					time.Sleep(3 * time.Second)
 					unlock(t, h)
@@ -125,7 +126,7 @@ func TestReservationThatOthersMayNotWrite(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		const d = 10 * time.Second
 		h := lock(t, reservable(t, srv, holdfast.WithACL(zk.ACL{Perms: zk.PermRead | zk.PermDelete | zk.PermCreate, Scheme: "world", ID: "anyone"})))
-		reserve(t, h, d)
+		reserveFor(t, h, d)
 		began := time.Now()
 		unlock(t, h)
 		srv.MoveClock(-time.Hour)
@@ -157,10 +158,10 @@ func TestReservationBeginsAnewUnderLostConnections(t *testing.T) {
 							go wait()
 							time.Sleep(time.Second)
 						}
-						reserve(t, h, d)
+						reserveFor(t, h, d)
 						began := time.Now()
 						srv.MoveClock(-time.Hour)
-						cut := newCut(srv, at, func(zkproto.Op) zktest.Action { return fault })
+						cut := newCut(srv, at, fault)
 						cut.on.Store(true)
 						h.Release()
 						if !old {
@@ -192,7 +193,7 @@ func TestReservationsUnderRandomSteps(t *testing.T) {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			h := lock(t, reservable(t, srv))
-			reserve(t, h, d)
+			reserveFor(t, h, d)
 			began := time.Now()
 			unlock(t, h)
 			var stepped atomic.Pointer[time.Time]
@@ -247,7 +248,7 @@ func TestReservationOfOtherKindsUnderAClockThatMoves(t *testing.T) {
 		"writer": func(a, _ *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(a, lockPath) },
 		"reader": func(a, _ *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(a, lockPath).RLocker() },
 		"named": func(a, _ *zk.Client) holdfast.Locker {
-			return holdfast.NewMutex(a, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("n")))
+			return holdfast.NewMutex(a, lockPath, holdfast.WithLayout(layout.Named("n")))
 		},
 		"value": func(a, _ *zk.Client) holdfast.Locker {
 			return holdfast.NewMutex(a, lockPath, holdfast.WithValue([]byte("v")))
@@ -258,13 +259,13 @@ func TestReservationOfOtherKindsUnderAClockThatMoves(t *testing.T) {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					var holders []*holdfast.Hold
 					if name == "named" {
-						holders = append(holders, lock(t, holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(holdfast.LayoutNamed("n")))))
+						holders = append(holders, lock(t, holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(layout.Named("n")))))
 					} else {
 						holders = append(holders, lock(t, holdfast.NewMutex(client(t, srv), lockPath)), lock(t, holdfast.NewMutex(client(t, srv), second)))
 					}
 					got := make(chan time.Time, 1)
 					wait := func() {
-						unlock(t, lock(t, holdfast.Reservable(of(client(t, srv), client(t, srv)))))
+						unlock(t, lock(t, reserve.Locker(of(client(t, srv), client(t, srv)))))
 						got <- time.Now()
 					}
 					if old {
@@ -273,7 +274,7 @@ func TestReservationOfOtherKindsUnderAClockThatMoves(t *testing.T) {
 						srv.MoveClock(-time.Hour)
 					}
 					for _, h := range holders {
-						reserve(t, h, d)
+						reserveFor(t, h, d)
 					}
 					began := time.Now()
 					if !old {
