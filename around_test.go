@@ -15,6 +15,7 @@ import (
 
 	"holdfast"
 	"holdfast/layout"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/shards"
 	"holdfast/zk"
@@ -95,7 +96,7 @@ func plainAt(path string) []party {
 			return h.Unlock, nil
 		}},
 		{name: "once", enter: inside(func(ctx context.Context, c *zk.Client, f func(context.Context)) error {
-			_, err := holdfast.NewOnce(c, path).Key("key").Do(ctx, func(ctx context.Context) ([]byte, error) { f(ctx); return nil, errors.New("again") })
+			_, err := once.New(c, path).Key("key").Do(ctx, func(ctx context.Context) ([]byte, error) { f(ctx); return nil, errors.New("again") })
 			return err
 		})},
 		{name: "detached", enter: func(ctx context.Context, c *zk.Client) (func() error, error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/shards"
 	"holdfast/zk"
@@ -79,12 +80,12 @@ func TestReadsAreBehindAWrite(t *testing.T) {
 		},
 		"Recorded": {
 			func(t *testing.T, c, admin *zk.Client) func() {
-				_, err := holdfast.NewOnce(c, lockPath).Key("k").Do(t.Context(), func(context.Context) ([]byte, error) { return []byte("x"), nil })
+				_, err := once.New(c, lockPath).Key("k").Do(t.Context(), func(context.Context) ([]byte, error) { return []byte("x"), nil })
 				must(t, err)
-				return hide(t, admin, holdfast.OnceDirectory(lockPath, "k")+"/done")
+				return hide(t, admin, lockPath+"/once-8/k/done")
 			},
 			func(ctx context.Context, c *zk.Client) (any, error) {
-				r, err := holdfast.NewOnce(c, lockPath).Key("k").Recorded(ctx)
+				r, err := once.New(c, lockPath).Key("k").Recorded(ctx)
 				return r != nil && string(r.Value) == "x", err
 			}, "true",
 		},

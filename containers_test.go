@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -159,13 +160,13 @@ func TestARequestThatAlwaysFailsIsNamed(t *testing.T) {
 		}},
 		{"once", zkproto.OpMulti, "multi", func(s setup) error {
 			s.breakIt()
-			_, err := holdfast.NewOnce(s.c, "/once").Key("key").Do(s.ctx, run)
+			_, err := once.New(s.c, "/once").Key("key").Do(s.ctx, run)
 			return err
 		}},
 		{"forget", zkproto.OpMulti, "multi", func(s setup) error {
-			_, err := holdfast.NewOnce(s.c, "/once").Key("key").Do(s.ctx, run)
+			_, err := once.New(s.c, "/once").Key("key").Do(s.ctx, run)
 			s.breakIt()
-			return errors.Join(err, holdfast.NewOnce(s.c, "/once").Key("key").Forget(s.ctx))
+			return errors.Join(err, once.New(s.c, "/once").Key("key").Forget(s.ctx))
 		}},
 		{"list", zkproto.OpMulti, "multi", func(s setup) error {
 			s.breakIt()

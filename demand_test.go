@@ -3,7 +3,6 @@ package holdfast_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"holdfast"
 	"holdfast/layout"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -134,11 +134,11 @@ func TestFunctionsRefuseTheWrongHold(t *testing.T) {
 		no    string // and of those that it cannot be called with
 	}{
 		"Turn": {func(ctx context.Context, c *zk.Client, h *holdfast.Hold) error {
-			_, _, err := holdfast.NewOnce(c, turnPath).Key("k").Turn(ctx, h)
+			_, _, err := once.New(c, lockPath+"/.holdfast").Key("k").Turn(ctx, h)
 			return err
 		}, "mutex, mutex with a value, writer, node lock, term, term of another election, term in another layout", ""},
 		"TurnWithin": {func(ctx context.Context, c *zk.Client, h *holdfast.Hold) error {
-			_, _, err := holdfast.NewOnce(c, turnPath).Every(time.Hour).Turn(ctx, h)
+			_, _, err := once.New(c, lockPath+"/.holdfast").Every(time.Hour).Turn(ctx, h)
 			return err
 		}, "mutex, mutex with a value, writer, node lock, term, term of another election, term in another layout", ""},
 		"Proclaim": {func(ctx context.Context, c *zk.Client, h *holdfast.Hold) error {
@@ -189,41 +189,5 @@ func TestFunctionsRefuseTheWrongHold(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// A Turn is recorded once: by the second Done, by the Done of a second Turn under one Hold, and by that of a caller
-// who uses another lock, nothing is written, and the error says what to do.
-func TestTurnIsRecordedOnce(t *testing.T) {
-	for _, earlier := range []bool{false, true} { // a run of an earlier period is recorded
-		inBubble(t, func(t *testing.T, srv *zktest.Server) {
-			c := client(t, srv)
-			m := holdfast.NewMutex(c, lockPath)
-			if earlier {
-				h := lock(t, m)
-				turn, _ := takeTurnWithin(t, c, h, time.Minute)
-				turnDone(t, turn, "0")
-				unlock(t, h)
-				time.Sleep(time.Hour)
-			}
-			h, other := lock(t, m), lock(t, holdfast.NewMutex(c, lockPath+"2"))
-			first, _ := takeTurnWithin(t, c, h, time.Minute)
-			second, _ := takeTurnWithin(t, c, h, time.Minute)
-			foreign, _ := takeTurnWithin(t, c, other, time.Minute)
-			done := turnDone(t, first, "1")
-			for name, turn := range map[string]*holdfast.Turn{"the same": first, "of one Hold": second, "under another lock": foreign} {
-				_, err := turn.Done(t.Context(), []byte("2"))
-				wantErr(t, err, zk.ErrBadArguments)
-				if !strings.Contains(fmt.Sprint(err), "call Turn") {
-					t.Errorf("%s: %v does not say what to do", name, err)
-				}
-			}
-			r, err := holdfast.NewOnce(c, turnPath).Every(time.Hour).Recorded(t.Context())
-			if err != nil || string(r.Value) != "1" || r.Token != done.Token || !r.At.Equal(done.At) {
-				t.Errorf("recorded: %+v, %v; want %+v", r, err, done)
-			}
-			unlock(t, h)
-			unlock(t, other)
-		})
 	}
 }

@@ -29,12 +29,9 @@ var (
 	// exclude this one. The error says which, and what to do: a flag of the command, and in brackets what a
 	// program uses. It also means that a [Tree] is above this lock, or that another lock is in this Tree.
 	ErrKind = queue.ErrKind
-	// ErrBegun means that a run of a Once with AtMostOnce has begun, and that no success of it is recorded: it
-	// failed, or its runner is gone. The error and the Result say which run.
-	ErrBegun = errors.New("begun, and not done")
-	// ErrUncertain means that a Once cannot find out whether its result, or with AtMostOnce the beginning of
-	// its run, was recorded. The next call for the key shows it. Of a Detached, it means that Lock cannot find
-	// out whether it holds the lock; the error has the id.
+	// ErrUncertain means that Lock of a Detached cannot find out whether it holds the lock; the error has the id. In
+	// package once, it means that a call cannot find out whether its result, or with AtMostOnce the beginning of its
+	// run, was recorded; the next call of the job shows it.
 	ErrUncertain = errors.New("the outcome is not known")
 	// ErrLayout means that the Layout is unknown, contradicts itself, or cannot do what was asked.
 	ErrLayout = names.ErrLayout

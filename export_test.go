@@ -55,24 +55,6 @@ func SetShareFrom(n int) (restore func()) {
 	return func() { queue.ShareFrom = before }
 }
 
-// EscapeKey returns the name of the directory of a Once's key.
-var EscapeKey = escapeKey
-
-// ReadMark reads the data of a Once's mark, and writes them again.
-func ReadMark(data []byte) (r Result, again []byte, err error) {
-	m, err := parseMark("/mark", data)
-	if err != nil {
-		return Result{}, nil, err
-	}
-	return m.result(), m.encode(), m.outcome()
-}
-
-// OnceShard returns the directory above that of a Once's key.
-func OnceShard(name string) string { m := marksOf("", name); return m.shard }
-
-// OnceDirectory returns the directory of a Once's key.
-func OnceDirectory(path, key string) string { m := marksOf(path, key); return m.dir }
-
 // SetMostBelow lowers the number of nodes below a tree that a lock of it looks at, until restore is called.
 func SetMostBelow(n int) (restore func()) {
 	before := queue.MostBelow

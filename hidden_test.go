@@ -10,6 +10,7 @@ import (
 
 	"holdfast"
 	"holdfast/layout"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zktest"
@@ -251,11 +252,11 @@ func TestOnceBehindAHiddenRunner(t *testing.T) {
 			<-end
 			return []byte("done"), nil
 		}
-		go holdfast.NewOnce(a, "/once").Key("key").Do(t.Context(), run)
+		go once.New(a, "/once").Key("key").Do(t.Context(), run)
 		<-begun
 		result := make(chan string, 1)
 		go func() {
-			r, err := holdfast.NewOnce(b, "/once").Key("key").Do(t.Context(), run)
+			r, err := once.New(b, "/once").Key("key").Do(t.Context(), run)
 			result <- fmt.Sprintf("%s %v", r.Value, err)
 		}()
 		synctest.Wait()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -82,7 +83,7 @@ var taken = map[string]func(ctx context.Context, c *zk.Client, opts ...holdfast.
 		return holdfast.NewElection(c, lockPath, opts...).Lead(ctx, nil, func(context.Context) error { return nil })
 	},
 	"once": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-		_, err := holdfast.NewOnce(c, lockPath, opts...).Key("k").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
+		_, err := once.New(c, lockPath, once.WithLock(opts...)).Key("k").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 		return err
 	},
 }

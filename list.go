@@ -269,20 +269,13 @@ func entryOf(path string, c names.Contender, r zk.Result, held bool) Entry {
 	if names.IsDetached(c.Name) && r.Stat.EphemeralOwner == 0 {
 		e.Detached, e.ID, e.HeldSince = true, short(n.ID), e.Since
 		if n.Expires != 0 {
-			e.Expires = timeIn(n.Expires)
+			e.Expires = queue.TimeIn(n.Expires)
 		}
 	}
 	if n.Token != 0 && (e.Shared || e.Detached) { // see stepDown and Detached
 		e.Token = n.Token
 	}
 	return e
-}
-
-// timeIn returns a time that a client has written into a node, in milliseconds. The client can write anything; the
-// result is in the years that JSON has.
-func timeIn(ms int64) time.Time {
-	const last = 253402300799999 // the end of 9999
-	return time.UnixMilli(max(0, min(ms, last)))
 }
 
 // A ForeignNode is a child of a lock's path that looks like a place in a queue, but is not in

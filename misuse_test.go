@@ -9,6 +9,7 @@ import (
 
 	"holdfast"
 	"holdfast/layout"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/shards"
 	"holdfast/zktest"
@@ -31,7 +32,7 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			return err
 		}
 		ctx := t.Context()
-		do := func(o *holdfast.Once) error {
+		do := func(o *once.Once) error {
 			_, err := o.Key("key").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 			return err
 		}
@@ -50,7 +51,7 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{lock(holdfast.NewTree(c, "/a/").Path("")), `holdfast: try lock /a/: invalid path "/a/": it ends with /`},
 			{lock(holdfast.NewMultiLock(holdfast.NewMutex(c, ""))), "holdfast: try lock: invalid path: it is empty"},
 			{lock(holdfast.NewMutex(c, strings.Repeat("/a", 129))), "it has 129 parts, and the path of a lock has at most 128"},
-			{do(holdfast.NewOnce(c, "")), "holdfast: do: invalid path: it is empty"},
+			{do(once.New(c, "")), "holdfast: do: invalid path: it is empty"},
 			{shards.New(c, "", 2).Run(ctx, nil), "holdfast: run shards: invalid path: it is empty"},
 			{lock(holdfast.NewMultiLock()), "holdfast: try lock: bad arguments: a MultiLock needs at least one lock"},
 			{lock(holdfast.NewMultiLock(nil)), "a MultiLock got a nil Locker"},

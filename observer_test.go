@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -241,9 +242,9 @@ func TestObserverIsToldTheStoryOfALock(t *testing.T) {
 		},
 		"a Once": {
 			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
-				once := holdfast.NewOnce(c, lockPath, observed(d))
+				o := once.New(c, lockPath, once.WithLock(observed(d)))
 				for range 2 { // the second call needs no lock
-					_, err := once.Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
+					_, err := o.Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
 						if n := ctx.Value(wish{}); n != 1 {
 							t.Errorf("the context of the function has %v", n)
 						}

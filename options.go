@@ -20,7 +20,6 @@ import (
 //	WithValue                           Mutex, RWMutex, Semaphore, Tree
 //	Reentrant                           Mutex, RWMutex, NodeLock
 //	WithLocalHandoff, WithKeep          Mutex, RWMutex; without effect on the read side
-//	AtMostOnce, ForgetAfter             Once
 //
 // If a kind of lock cannot honour an option, or a time or a number is negative, every call on the lock fails with
 // zk.ErrBadArguments, and the error names the option and the kind.
@@ -35,8 +34,6 @@ type options struct {
 	observers []*Observer
 	handoffs  int           // in memory, before the lock goes back to the ensemble; see internal/tenure
 	keep      time.Duration // how long the client keeps the lock after Unlock; see internal/tenure
-
-	once onceOptions
 
 	part *partOf // nil: the lock is no part of another
 
@@ -59,8 +56,6 @@ const (
 	setReentrant
 	setHandoff
 	setKeep
-	setAtMostOnce
-	setForgetAfter
 
 	setNote = setOwner | setReason | setLabels
 )
@@ -68,7 +63,7 @@ const (
 // settings are the names of the options, in the order of their bits.
 var settings = [...]string{
 	"WithOwner", "WithReason", "WithLabels", "WithinSession", "WithValue", "WithACL", "WithLayout", "WithObserver", "Reentrant",
-	"WithLocalHandoff", "WithKeep", "AtMostOnce", "ForgetAfter",
+	"WithLocalHandoff", "WithKeep",
 }
 
 // takes has the options that each kind of lock can honour, by the words for the kind in messages.
@@ -81,7 +76,7 @@ var takes = map[string]setting{
 	"a NodeLock":  setNote | setWithin | setACL | setObserver | setReentrant,
 	"a Detached":  setNote | setWithin | setACL | setLayout,
 	"an Election": setACL | setLayout | setObserver,
-	"a Once":      setNote | setWithin | setACL | setObserver | setAtMostOnce | setForgetAfter,
+	"a Once":      setNote | setWithin | setACL | setObserver,
 	"a Shards":    setNote | setWithin | setACL | setObserver, // of package shards
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"holdfast"
 	"holdfast/layout"
+	"holdfast/once"
 	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -150,11 +151,9 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		"WithLocalHandoff(0)": holdfast.WithLocalHandoff(0),
 		"WithKeep":            holdfast.WithKeep(time.Second),
 		"WithKeep(0)":         holdfast.WithKeep(0),
-		"AtMostOnce":          holdfast.AtMostOnce(),
-		"ForgetAfter":         holdfast.ForgetAfter(time.Hour),
 	}
 	negative := map[string]holdfast.Option{
-		"WithLocalHandoff": holdfast.WithLocalHandoff(-1), "WithKeep": holdfast.WithKeep(-1), "ForgetAfter": holdfast.ForgetAfter(-1),
+		"WithLocalHandoff": holdfast.WithLocalHandoff(-1), "WithKeep": holdfast.WithKeep(-1),
 	}
 	const (
 		notes = "WithOwner WithReason WithLabels WithinSession WithACL WithLocalHandoff(0) WithKeep(0) "
@@ -249,20 +248,20 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 				return holdfast.NewElection(c, lockPath, opts...).Proclaim(ctx, h, nil)
 			},
 		}},
-		{"a Once", notes + "WithObserver AtMostOnce ForgetAfter", map[string]call{
+		{"a Once", notes + "WithObserver", map[string]call{
 			"do": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				_, err := holdfast.NewOnce(c, lockPath, opts...).Key("key").Do(ctx, nothing)
+				_, err := once.New(c, lockPath, once.WithLock(opts...)).Key("key").Do(ctx, nothing)
 				return err
 			},
 			"within": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				_, err := holdfast.NewOnce(c, lockPath, opts...).Every(time.Second).Do(ctx, nothing)
+				_, err := once.New(c, lockPath, once.WithLock(opts...)).Every(time.Second).Do(ctx, nothing)
 				return err
 			},
 			"forget": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				return holdfast.NewOnce(c, lockPath, opts...).Key("key").Forget(ctx)
+				return once.New(c, lockPath, once.WithLock(opts...)).Key("key").Forget(ctx)
 			},
 			"recorded": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
-				_, err := holdfast.NewOnce(c, lockPath, opts...).Key("key").Recorded(ctx)
+				_, err := once.New(c, lockPath, once.WithLock(opts...)).Key("key").Recorded(ctx)
 				return err
 			},
 		}},
@@ -308,7 +307,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 					}
 					for option, use := range negative {
 						text := option + "(-1"
-						if !slices.Contains(takes, option) && !slices.Contains(takes, option+"(0)") && option != "ForgetAfter" {
+						if !slices.Contains(takes, option) && !slices.Contains(takes, option+"(0)") {
 							text = kind.name + " cannot honour " + option
 						}
 						refused(option, text, call(t.Context(), c, use))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -89,11 +90,11 @@ func TestAttemptsPauseWhenTheirNodesAreRemoved(t *testing.T) {
 			return err
 		},
 		"once": func(ctx context.Context, c *zk.Client) error {
-			_, err := holdfast.NewOnce(c, lockPath).Key("k").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
+			_, err := once.New(c, lockPath).Key("k").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 			return err
 		},
 		"forget": func(ctx context.Context, c *zk.Client) error {
-			return holdfast.NewOnce(c, lockPath).Key("k").Forget(ctx)
+			return once.New(c, lockPath).Key("k").Forget(ctx)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ const (
 	ReadWrite LockType = "rw"        // one writer or many readers
 	Semaphore LockType = "semaphore" // up to Limit permits
 	Election  LockType = "election"  // a mutex whose token is a term that others can observe
-	// A key of a holdfast.Once. A claim is a run of its function, from the call until it returns.
+	// A key of a once.Once. A claim is a run of its function, from the call until it returns.
 	Once       LockType = "once"
 	AtMostOnce LockType = "at most once" // with that option
 )

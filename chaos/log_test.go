@@ -10,6 +10,7 @@ import (
 
 	"holdfast"
 	"holdfast/chaos"
+	"holdfast/once"
 	"holdfast/zktest"
 )
 
@@ -91,10 +92,10 @@ func TestLogRecordsHoldsOfFunctions(t *testing.T) {
 		defer srv.Close()
 		began := time.Now()
 		log := chaos.NewLog(func() time.Duration { return time.Since(began) }, 1, nil)
-		once := holdfast.NewOnce(srv.Client(), "/o")
+		o := once.New(srv.Client(), "/o")
 		run := func(key string, expire bool) {
 			call := log.Now()
-			once.Key(key).Do(t.Context(), func(held context.Context) ([]byte, error) {
+			o.Key(key).Do(t.Context(), func(held context.Context) ([]byte, error) {
 				h, _ := holdfast.FromContext(held)
 				time.Sleep(time.Millisecond) // the claim begins after the call
 				claim := log.Begin(chaos.Op{Client: 1, Lock: "/o/" + key, Type: chaos.Once, Call: call}, h)

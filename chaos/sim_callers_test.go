@@ -11,6 +11,7 @@ import (
 
 	"holdfast"
 	"holdfast/layout"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/shards"
 	"holdfast/zk"
@@ -161,9 +162,9 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 		return err
 	}, holdfast.ErrLayout)
 	b.refused(ctx, "path", func() error { _, err := holdfast.Foreign(ctx, c, "relative"); return err }, zk.ErrInvalidPath)
-	b.refused(ctx, "time", func() error { _, err := holdfast.NewOnce(c, path).Every(0).Do(ctx, nil); return err }, zk.ErrBadArguments)
-	b.refused(ctx, "path", func() error { return holdfast.NewOnce(c, "relative").Key("key").ForgetRun(ctx, 7) }, zk.ErrInvalidPath)
-	b.refused(ctx, "path", func() error { return holdfast.NewOnce(c, "relative").Every(time.Hour).ForgetRun(ctx, 7) }, zk.ErrInvalidPath)
+	b.refused(ctx, "time", func() error { _, err := once.New(c, path).Every(0).Do(ctx, nil); return err }, zk.ErrBadArguments)
+	b.refused(ctx, "path", func() error { return once.New(c, "relative").Key("key").ForgetRun(ctx, 7) }, zk.ErrInvalidPath)
+	b.refused(ctx, "path", func() error { return once.New(c, "relative").Every(time.Hour).ForgetRun(ctx, 7) }, zk.ErrInvalidPath)
 	b.refused(ctx, "path", func() error {
 		_, err := shards.New(c, "relative", 1).Assignment(ctx)
 		return err
@@ -172,14 +173,15 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 	b.refused(ctx, "path", func() error { return holdfast.Revoke(ctx, c, "relative", 1) }, zk.ErrInvalidPath)
 	b.refused(ctx, "path", func() error { _, err := holdfast.List(ctx, c, "relative"); return err }, zk.ErrInvalidPath)
 	for _, opt := range []holdfast.Option{
-		holdfast.Reentrant(), holdfast.WithLocalHandoff(1), holdfast.WithKeep(1), holdfast.WithValue(nil), holdfast.ForgetAfter(-1),
+		holdfast.Reentrant(), holdfast.WithLocalHandoff(1), holdfast.WithKeep(1), holdfast.WithValue(nil),
 		holdfast.WithLayout(layout.Kazoo),
 	} {
 		b.refused(ctx, "once", func() error {
-			_, err := holdfast.NewOnce(c, path, opt).Key("key").Do(ctx, nil)
+			_, err := once.New(c, path, once.WithLock(opt)).Key("key").Do(ctx, nil)
 			return err
 		}, zk.ErrBadArguments, holdfast.ErrLayout)
 	}
+	b.refused(ctx, "once", func() error { return once.New(c, path, once.ForgetAfter(-1)).Key("key").Forget(ctx) }, zk.ErrBadArguments)
 	m, tree := holdfast.NewMutex(c, path), holdfast.NewTree(c, path)
 	for _, parts := range [][]holdfast.Locker{{m, tree.Path("a")}, {nil}} {
 		b.refused(ctx, "several", func() error { _, err := holdfast.NewMultiLock(parts...).Lock(ctx); return err }, zk.ErrBadArguments)
@@ -233,21 +235,21 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 func (b *bungler) held(ctx context.Context, c *zk.Client) {
 	path := fmt.Sprintf("/bungler-%d", b.number)
 	m := holdfast.NewMutex(c, path)
-	once, cancel := context.WithTimeout(ctx, b.timeout)
+	soon, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
-	h, err := m.Lock(once)
+	h, err := m.Lock(soon)
 	if err != nil {
 		return
 	}
 	_, err = m.Lock(h.Context())
-	if !errors.Is(err, holdfast.ErrDeadlock) && h.Context().Err() == nil && !excused(once, err) {
+	if !errors.Is(err, holdfast.ErrDeadlock) && h.Context().Err() == nil && !excused(soon, err) {
 		b.found("bungler", path, "locked again: %v", err)
 	}
 	e := holdfast.NewElection(c, path+"-other")
-	if err := e.Proclaim(once, h, nil); !errors.Is(err, zk.ErrBadArguments) {
+	if err := e.Proclaim(soon, h, nil); !errors.Is(err, zk.ErrBadArguments) {
 		b.found("bungler", path, "proclaimed without an office: %v", err)
 	}
-	if _, _, err := holdfast.NewOnce(c, path+"-once").Key("key").Turn(once, nil); !errors.Is(err, zk.ErrBadArguments) {
+	if _, _, err := once.New(c, path+"-once").Key("key").Turn(soon, nil); !errors.Is(err, zk.ErrBadArguments) {
 		b.found("bungler", path, "a turn without a Hold: %v", err)
 	}
 	others := map[string]func(context.Context) (*holdfast.Hold, error){
@@ -259,14 +261,14 @@ func (b *bungler) held(ctx context.Context, c *zk.Client) {
 		"two":    holdfast.NewMultiLock(holdfast.NewMutex(c, path+"-1"), holdfast.NewMutex(c, path+"-2")).Lock,
 	}
 	for kind, lock := range others {
-		wrong, err := lock(once)
+		wrong, err := lock(soon)
 		if err != nil {
 			continue
 		}
 		if kind == "node" {
-			err = reserve.For(once, wrong, time.Second)
+			err = reserve.For(soon, wrong, time.Second)
 		} else {
-			_, _, err = holdfast.NewOnce(c, path+"-once").Key("key").Turn(once, wrong)
+			_, _, err = once.New(c, path+"-once").Key("key").Turn(soon, wrong)
 		}
 		if !errors.Is(err, zk.ErrBadArguments) {
 			b.found("bungler", path, "a Hold of the kind %s is taken: %v", kind, err)
@@ -287,7 +289,7 @@ func (b *bungler) held(ctx context.Context, c *zk.Client) {
 	if again := h.Unlock(); !errors.Is(again, holdfast.ErrNotHeld) {
 		b.found("bungler", path, "unlocked twice: %v, %v", first, again)
 	}
-	if _, err := h.Commit(once); !errors.Is(err, holdfast.ErrNotHeld) && !errors.Is(err, holdfast.ErrLost) {
+	if _, err := h.Commit(soon); !errors.Is(err, holdfast.ErrNotHeld) && !errors.Is(err, holdfast.ErrLost) {
 		b.found("bungler", path, "committed after the end: %v", err)
 	}
 }

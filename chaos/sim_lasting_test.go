@@ -14,6 +14,7 @@ import (
 
 	"holdfast"
 	"holdfast/chaos"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/zk"
 )
@@ -353,7 +354,7 @@ func (g *lasting) turn(ctx context.Context, c *client, rng *rand.Rand) {
 		return
 	}
 	defer g.unlock(claim)
-	of := holdfast.NewOnce(c.zk.Load(), lastingTurns, holdfast.WithOwner(fmt.Sprint(c.number)))
+	of := once.New(c.zk.Load(), lastingTurns, once.WithLock(holdfast.WithOwner(fmt.Sprint(c.number))))
 	o := chaos.Op{Client: c.number, Kind: chaos.Turn, Lock: lastingTurns, Lasts: turnPeriod, Call: g.log.Now(), Outcome: chaos.OK}
 	since := func(t time.Time) time.Duration { return t.Sub(g.began) }
 	stat, there, err := c.zk.Load().Exists(ctx, claim.Path())
@@ -361,8 +362,8 @@ func (g *lasting) turn(ctx context.Context, c *client, rng *rand.Rand) {
 		return
 	}
 	o.Queued = since(time.UnixMilli(stat.Ctime))
-	var turn *holdfast.Turn
-	var r holdfast.Result
+	var turn *once.Turn
+	var r once.Result
 	if rng.IntN(2) == 0 {
 		key := fmt.Sprintf("fire %d", int(time.Since(g.began)/time.Second))
 		o.Lock, o.Lasts = lastingTurns+"?"+key, chaos.Never

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/zk"
 )
 
@@ -56,7 +57,7 @@ const (
 // A onceWay is one way to use a Once. Each has a path of its own.
 type onceWay struct {
 	path   string
-	opts   []holdfast.Option
+	opts   []once.Option
 	atMost bool
 	period bool
 	forget bool
@@ -64,10 +65,10 @@ type onceWay struct {
 
 var onceWays = []onceWay{
 	{path: oncesRoot + "/least"},
-	{path: oncesRoot + "/forgetful", opts: []holdfast.Option{holdfast.ForgetAfter(onceForgets)}, forget: true},
-	{path: oncesRoot + "/most", opts: []holdfast.Option{holdfast.AtMostOnce()}, atMost: true},
+	{path: oncesRoot + "/forgetful", opts: []once.Option{once.ForgetAfter(onceForgets)}, forget: true},
+	{path: oncesRoot + "/most", opts: []once.Option{once.AtMostOnce()}, atMost: true},
 	{path: oncesRoot + "/period", period: true},
-	{path: oncesRoot + "/period-most", opts: []holdfast.Option{holdfast.AtMostOnce()}, atMost: true, period: true},
+	{path: oncesRoot + "/period-most", opts: []once.Option{once.AtMostOnce()}, atMost: true, period: true},
 }
 
 // onces are the workers that call Once, and what is known of their keys.
@@ -85,12 +86,12 @@ type onces struct {
 type onceKey struct {
 	way      onceWay
 	key      string
-	going    []run             // calls of the function that have not returned
-	started  int               // calls of the function
-	values   map[string]bool   // that calls have returned without an error
-	answer   *holdfast.Result  // that was acknowledged
-	at       time.Time         // when it was
-	periods  []holdfast.Result // that were acknowledged to their runners
+	going    []run           // calls of the function that have not returned
+	started  int             // calls of the function
+	values   map[string]bool // that calls have returned without an error
+	answer   *once.Result    // that was acknowledged
+	at       time.Time       // when it was
+	periods  []once.Result   // that were acknowledged to their runners
 	answered int
 }
 
@@ -168,9 +169,9 @@ func (o *onces) call(ctx context.Context, c *client, rng *rand.Rand, k *onceKey)
 		returned(err)
 		return value, err
 	}
-	of := holdfast.NewOnce(c.zk.Load(), k.way.path, append([]holdfast.Option{holdfast.WithOwner(fmt.Sprint(c.number)), holdfast.WithObserver(o.observer())}, k.way.opts...)...)
+	of := once.New(c.zk.Load(), k.way.path, append([]once.Option{once.WithLock(holdfast.WithOwner(fmt.Sprint(c.number)), holdfast.WithObserver(o.observer()))}, k.way.opts...)...)
 	began := time.Now()
-	var r holdfast.Result
+	var r once.Result
 	var err error
 	if k.way.period {
 		r, err = of.Every(oncePeriod).Do(ctx, f)
@@ -196,7 +197,7 @@ func (o *onces) call(ctx context.Context, c *client, rng *rand.Rand, k *onceKey)
 		o.figures["lost"]++
 	case errors.Is(err, holdfast.ErrUncertain) && (r.Ran || k.way.atMost && ctx.Err() != nil):
 		o.figures["uncertain"]++
-	case errors.Is(err, holdfast.ErrBegun) && !r.Ran && (k.way.atMost && (k.answer == nil || k.way.period)):
+	case errors.Is(err, once.ErrBegun) && !r.Ran && (k.way.atMost && (k.answer == nil || k.way.period)):
 		o.figures["begun"]++
 		if r.Token == 0 || r.Owner == "" || r.Began.IsZero() {
 			o.found("once", where, "%+v, %v", r, err)
@@ -246,7 +247,7 @@ func (o *onces) enter(c *client, k *onceKey, held context.Context) (value []byte
 }
 
 // acknowledged checks a result. o.mu must be held.
-func (o *onces) acknowledged(k *onceKey, r holdfast.Result, where string, began time.Time) {
+func (o *onces) acknowledged(k *onceKey, r once.Result, where string, began time.Time) {
 	k.answered++
 	if !r.Ran {
 		o.figures["answers"]++
@@ -302,7 +303,7 @@ func (o *onces) check() {
 		if !k.way.period && !k.way.forget {
 			o.forget(ctx, c, k, id)
 		}
-		slices.SortFunc(k.periods, func(a, b holdfast.Result) int { return a.Began.Compare(b.Began) })
+		slices.SortFunc(k.periods, func(a, b once.Result) int { return a.Began.Compare(b.Began) })
 		for i, r := range k.periods {
 			if i > 0 && r.Began.Sub(k.periods[i-1].Began) < oncePeriod {
 				o.found("once", id, "%+v is within a period of %+v", r, k.periods[i-1])
@@ -324,7 +325,7 @@ func (o *onces) check() {
 // checkRecord reads the record of a key, or of the periods. It is the last result that was acknowledged, or a later
 // one whose caller was not told.
 func (o *onces) checkRecord(ctx context.Context, c *client, k *onceKey, where string) {
-	of := holdfast.NewOnce(c.zk.Load(), k.way.path, k.way.opts...)
+	of := once.New(c.zk.Load(), k.way.path, k.way.opts...)
 	var last int64
 	if k.answer != nil {
 		last = k.answer.Token
@@ -332,7 +333,7 @@ func (o *onces) checkRecord(ctx context.Context, c *client, k *onceKey, where st
 	for _, r := range k.periods {
 		last = max(last, r.Token)
 	}
-	var r *holdfast.Result
+	var r *once.Result
 	var err error
 	if k.way.period {
 		r, err = of.Every(time.Hour).Recorded(ctx)
@@ -340,7 +341,7 @@ func (o *onces) checkRecord(ctx context.Context, c *client, k *onceKey, where st
 		r, err = of.Key(k.key).Recorded(ctx)
 	}
 	switch {
-	case errors.Is(err, holdfast.ErrBegun) && k.way.atMost:
+	case errors.Is(err, once.ErrBegun) && k.way.atMost:
 	case err != nil:
 		o.found("once", where, "the record: %v", err)
 	case r == nil && last != 0 && !k.way.forget, r != nil && r.Token < last:
@@ -358,7 +359,7 @@ func (o *onces) checkRecord(ctx context.Context, c *client, k *onceKey, where st
 
 // forget forgets a key, and then it runs.
 func (o *onces) forget(ctx context.Context, c *client, k *onceKey, where string) {
-	of := holdfast.NewOnce(c.zk.Load(), k.way.path, k.way.opts...)
+	of := once.New(c.zk.Load(), k.way.path, k.way.opts...)
 	if err := of.Key(k.key).Forget(ctx); err != nil {
 		o.found("once", where, "forget: %v", err)
 	}

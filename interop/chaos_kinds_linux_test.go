@@ -18,6 +18,7 @@ import (
 
 	"holdfast"
 	"holdfast/chaos"
+	"holdfast/once"
 	"holdfast/shards"
 	"holdfast/zk"
 )
@@ -79,11 +80,11 @@ func (o onceCall) do(ctx context.Context, log *chaos.Log, z *zk.Client) (answer 
 		}
 		return []byte(strconv.Itoa(claim.ID())), nil
 	}
-	var opts []holdfast.Option
+	var opts []once.Option
 	if o.typ == chaos.AtMostOnce {
-		opts = append(opts, holdfast.AtMostOnce())
+		opts = append(opts, once.AtMostOnce())
 	}
-	r, err := holdfast.NewOnce(z, o.path, opts...).Key(o.key).Do(ctx, f)
+	r, err := once.New(z, o.path, opts...).Key(o.key).Do(ctx, f)
 	answer.Return = log.Now()
 	unknown := r.Ran || o.typ == chaos.AtMostOnce && ctx.Err() != nil
 	switch {
@@ -93,7 +94,7 @@ func (o onceCall) do(ctx context.Context, log *chaos.Log, z *zk.Client) (answer 
 	case err == nil:
 		answer.Outcome, answer.Token = chaos.OK, r.Token
 		answer.Inside, odd = strconv.Atoi(string(r.Value))
-	case errors.Is(err, holdfast.ErrBegun) && !r.Ran:
+	case errors.Is(err, once.ErrBegun) && !r.Ran:
 		answer.Outcome, answer.Token = chaos.Failed, r.Token
 	case o.fails && r.Ran && errors.Is(err, errOnceFails):
 	case r.Ran && errors.Is(err, holdfast.ErrLost):

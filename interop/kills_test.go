@@ -17,6 +17,7 @@ import (
 
 	"holdfast"
 	"holdfast/interop/peers"
+	"holdfast/once"
 	"holdfast/shards"
 	"holdfast/zk"
 )
@@ -85,7 +86,7 @@ func fireWhileServersAreKilled(t *testing.T, z *peers.ZooKeeper) error {
 	for i := range hosts {
 		ahead := time.Duration(i) * apart / (hosts - 1)
 		c := dialURL(t, z.URL(), func(cfg *zk.Config) { cfg.SessionTimeout = 10 * time.Second })
-		once := holdfast.NewOnce(c, "/fires", holdfast.WithOwner(fmt.Sprintf("host %d", i)))
+		fires := once.New(c, "/fires", once.WithLock(holdfast.WithOwner(fmt.Sprintf("host %d", i))))
 		all.Go(func() {
 			clock := func() time.Time { return time.Now().Add(ahead) }
 			for fire := clock().UnixNano()/int64(period) + 1; ; fire++ {
@@ -100,7 +101,7 @@ func fireWhileServersAreKilled(t *testing.T, z *peers.ZooKeeper) error {
 					return
 				}
 				for {
-					result, err := once.Key(strconv.FormatInt(fire, 10)).Do(ctx, func(context.Context) ([]byte, error) {
+					result, err := fires.Key(strconv.FormatInt(fire, 10)).Do(ctx, func(context.Context) ([]byte, error) {
 						mu.Lock()
 						defer mu.Unlock()
 						runs[fire]++

@@ -46,7 +46,7 @@ func besideOthers() []mutant {
 		},
 		{
 			number: 560, bug: "a result is only looked for before the caller queues (446), and the chaos on an ensemble sees it", where: "check and then lock",
-			edits: []edit{{"once.go", "last := j.counts(seen, h.first()); last != nil", "last := j.counts(seen, h.first()); last != nil && j.period > 0"}},
+			edits: []edit{{"once/call.go", "last := j.counts(seen, h.place); last != nil", "last := j.counts(seen, h.place); last != nil && j.period > 0"}},
 			pkg:   beside, tests: []string{"TestChaos"}, args: []string{"-minutes=0.3"},
 		},
 		{

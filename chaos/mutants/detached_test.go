@@ -92,13 +92,13 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 687, bug: "a record of a beginning is not shown", where: "–",
-			edits: []edit{{"once.go", "\tif begun != nil && (last == nil || begun.Token > last.Token) {", "\tif begun != nil && last != nil && begun.Token > last.Token {"}},
-			tests: []string{"TestRecordsAreReadAndForgotten"},
+			edits: []edit{{"once/job.go", "\tif begun != nil && (last == nil || begun.Token > last.Token) {", "\tif begun != nil && last != nil && begun.Token > last.Token {"}},
+			pkg:   "once", tests: []string{"TestRecordsAreReadAndForgotten"},
 		},
 		{
 			number: 689, bug: "the record of a run that has failed is shown as that of a success", where: "–",
-			edits: []edit{{"once.go", "r, err = &found, last.outcome()", "r = &found"}},
-			tests: []string{"TestRecordsAreReadAndForgotten"},
+			edits: []edit{{"once/job.go", "r, err = &found, last.outcome()", "r = &found"}},
+			pkg:   "once", tests: []string{"TestRecordsAreReadAndForgotten"},
 		},
 		{
 			number: 688, bug: "break ends --min-hold of a holder with another token", where: "–",

@@ -50,8 +50,8 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 579, bug: "a beginning that is withdrawn takes the older one with it", where: "our own, until 3227eb9",
-			edits: []edit{{"once.go", "if seen.begun != nil { // of an", "if false { // of an"}},
-			tests: []string{"TestOnceThatWithdrawsLeavesTheOlderBeginning"},
+			edits: []edit{{"once/call.go", "if seen.begun != nil { // of an", "if false { // of an"}},
+			pkg:   "once", tests: []string{"TestOnceThatWithdrawsLeavesTheOlderBeginning"},
 		},
 		{
 			number: 514, bug: "on MySQL, the token is read from the transaction's snapshot", where: "–",

@@ -56,8 +56,8 @@ func ofMendedHolds() []mutant {
 		},
 		{
 			number: 910, bug: "a turn overwrites the record of a run that has ended since", where: "–",
-			edits: []edit{{"once_marks.go", "return zk.SetOp(node, m.encode(), old.stat.Version)", "return zk.SetOp(node, m.encode(), zk.AnyVersion)"}},
-			tests: []string{"TestTurnIsRecordedOnce"},
+			edits: []edit{{"once/marks.go", "return zk.SetOp(node, m.encode(), old.stat.Version)", "return zk.SetOp(node, m.encode(), zk.AnyVersion)"}},
+			pkg:   "once", tests: []string{"TestTurnIsRecordedOnce"},
 		},
 		{
 			number: 911, bug: "a caller with an ACL gets the open node of another", where: "ours, until it was attacked",
@@ -86,7 +86,7 @@ func ofMendedHolds() []mutant {
 		},
 		{
 			number: 916, bug: "the record of a run is read at a server that may be behind", where: "ours, until it was attacked",
-			edits: []edit{{"once.go", "queue.BehindWrite(ctx, c.client, c.dir, func() (err error) {", "queue.Retry(ctx, func() (err error) {"}},
+			edits: []edit{{"once/job.go", "queue.BehindWrite(ctx, c.client, c.dir, func() (err error) {", "queue.Retry(ctx, func() (err error) {"}},
 			tests: []string{"TestReadsAreBehindAWrite"},
 		},
 		{

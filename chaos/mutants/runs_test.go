@@ -25,8 +25,8 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 614, bug: "a period counts from the moment when the lock is acquired", where: "–",
-			edits: []edit{{"once_turn.go", "\t\"errors\"\n", "\t\"errors\"\n\t\"time\"\n"}, {"once_turn.go", "Began: h.first().Ctime()", "Began: h.first().At(time.Now())"}},
-			tests: []string{"TestTurnWithinCountsFromTheQueue"},
+			edits: []edit{{"once/turn.go", "\t\"errors\"\n", "\t\"errors\"\n\t\"time\"\n"}, {"once/turn.go", "Began: h.place.Ctime()", "Began: h.place.At(time.Now())"}},
+			pkg:   "once", tests: []string{"TestTurnWithinCountsFromTheQueue"},
 		},
 		{
 			number: 615, bug: "run records a job as done that has failed", where: "a marker file that is written before the job",
@@ -45,18 +45,18 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 618, bug: "a turn does not look whether the key is done", where: "–",
-			edits: []edit{{"once_turn.go", "last := j.counts(seen, h.first()); last != nil {", "last := j.counts(seen, h.first()); last != nil && job.every {"}},
-			tests: []string{"TestTurnIsTakenOnce"},
+			edits: []edit{{"once/turn.go", "last := j.counts(seen, h.place); last != nil {", "last := j.counts(seen, h.place); last != nil && job.every {"}},
+			pkg:   "once", tests: []string{"TestTurnIsTakenOnce"},
 		},
 		{
 			number: 619, bug: "a run is recorded without proof of the lock", where: "a marker that any client may write",
-			edits: []edit{{"once_marks.go", "_, err := h.commit(h.first().Session.Context(), ops)", "_, err := j.client.Multi(ctx, ops...)"}},
-			tests: []string{"TestTurnOfALostLockRecordsNothing"},
+			edits: []edit{{"once/marks.go", "err := h.commit(h.place.Session.Context(), ops)", "_, err := j.client.Multi(ctx, ops...)"}},
+			pkg:   "once", tests: []string{"TestTurnOfALostLockRecordsNothing"},
 		},
 		{
 			number: 593, bug: "nobody looks whether a run was recorded when the connection was lost", where: "–",
-			edits: []edit{{"once_marks.go", "err == nil || !doubt {", "err == nil || doubt || !doubt {"}},
-			tests: []string{"TestTurnUnderLostConnections"},
+			edits: []edit{{"once/marks.go", "err == nil || !doubt {", "err == nil || doubt || !doubt {"}},
+			pkg:   "once", tests: []string{"TestTurnUnderLostConnections"},
 		},
 		{
 			number: 710, bug: "a command that the user continues while it is suspended stays stopped for ever", where: "ours until 24 November",
@@ -110,8 +110,8 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 716, bug: "break --once-key removes a newer run than the one that it has shown", where: "ours until 24 November",
-			edits: []edit{{"once.go", "(token == anyRun || m.Token == token) }", "(token >= anyRun || m.Token == token) }"}},
-			tests: []string{"TestForgetRunRemovesNoOtherRun"},
+			edits: []edit{{"once/call.go", "(token == anyRun || m.Token == token) }", "(token >= anyRun || m.Token == token) }"}},
+			pkg:   "once", tests: []string{"TestForgetRunRemovesNoOtherRun"},
 		},
 		{
 			number: 717, bug: "the command starts in a session whose timeout is too short for --term-before", where: "ours until 24 November",

@@ -11,12 +11,12 @@ func ofWorlds() []mutant {
 		{
 			number: 761, bug: "a turn is given to holders that share a node, and each but the first is done", where: "ours, until a reader found it",
 			edits: []edit{{"hold.go", "case l.handoffs > 0 || l.keep > 0:", "case l.handoffs > 0 && l.keep > 0:"}},
-			tests: []string{"TestTurnNeedsANodeOfItsOwn"},
+			pkg:   "once", tests: []string{"TestTurnNeedsANodeOfItsOwn"},
 		},
 		{
 			number: 762, bug: "a session that ends while a directory is made is no loss of the lock", where: "ours, until a reader found it",
 			edits: []edit{{"hold.go", "// see transact\n\t\terr = fmt.Errorf(\"%w: %w\", ErrLost, err)", "// see transact\n\t\t_ = ErrLost"}},
-			tests: []string{"TestLossWhileADirectoryIsMade"},
+			pkg:   "once", tests: []string{"TestLossWhileADirectoryIsMade"},
 		},
 		{
 			number: 763, bug: "a caller that has given up a reserved lock hears of a loss instead of its cause", where: "ours, until a reader found it",
@@ -45,12 +45,12 @@ func ofWorlds() []mutant {
 		},
 		{
 			number: 768, bug: "a period ends after half of it, in the simulation", where: "–",
-			edits: []edit{{"once.go", "time.Millisecond >= j.period", "time.Millisecond >= j.period/2"}},
+			edits: []edit{{"once/call.go", "time.Millisecond >= j.period", "time.Millisecond >= j.period/2"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfTurns"},
 		},
 		{
 			number: 769, bug: "each holder has a turn of a key that is done, in the simulation", where: "–",
-			edits: []edit{{"once_turn.go", "last := j.counts(seen, h.first()); last != nil", "last := j.counts(seen, h.first()); last != nil && j.period > 0"}},
+			edits: []edit{{"once/turn.go", "last := j.counts(seen, h.place); last != nil", "last := j.counts(seen, h.place); last != nil && j.period > 0"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfTurns"},
 		},
 		{

@@ -18,6 +18,7 @@ import (
 
 	"holdfast"
 	"holdfast/layout"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -507,9 +508,9 @@ func TestListShowsNoMarksOfAOnce(t *testing.T) {
 			}
 			return paths
 		}
-		once := holdfast.NewOnce(c, "/ns/reports", holdfast.AtMostOnce())
+		reports := once.New(c, "/ns/reports", once.AtMostOnce())
 		for _, key := range []string{"monday", "tuesday"} {
-			_, err := once.Key(key).Do(t.Context(), func(context.Context) ([]byte, error) {
+			_, err := reports.Key(key).Do(t.Context(), func(context.Context) ([]byte, error) {
 				if got := paths(); len(got) != 1 || !strings.HasSuffix(got[0], "/"+key) {
 					t.Errorf("found %q while %s runs", got, key)
 				}

@@ -12,6 +12,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/deed"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/zk"
 )
@@ -33,7 +34,7 @@ func TestTextOfOthersIsCut(t *testing.T) {
 		"owner and reason": {ownerOf(e), 2},
 		"id":               {ownerOf(id), 1},
 		"reservation":      {escape(reservedText(&reserve.Reservation{Owner: long})), 1},
-		"run":              {escape(lastRunText(&holdfast.Result{Owner: long})), 1},
+		"run":              {escape(lastRunText(&once.Result{Owner: long})), 1},
 		"status":           {l.summary(time.Now()), 2},
 		"break":            {shown.String(), 2},
 	} {

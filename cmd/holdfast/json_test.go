@@ -21,6 +21,7 @@ import (
 	"holdfast/internal/lockwatch"
 	"holdfast/internal/supervise"
 	"holdfast/internal/waitgraph"
+	"holdfast/once"
 	"holdfast/reserve"
 )
 
@@ -280,7 +281,7 @@ func samples() map[string]any {
 	reserved := describe("report", "/holdfast/locks/report", nil, now)
 	reserved.APIVersion, reserved.AsOf = apiVersion, asOf(now)
 	reserved.reserve(&reserve.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
-	reserved.ran(&holdfast.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
+	reserved.ran(&once.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
 	l := g.listing([]located{held, pool, free}, now)
 	w := &eventWriter{globals: g}
 	event := lockwatch.Event{

@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/deed"
 	"holdfast/internal/survey"
 	layouts "holdfast/layout"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/zk"
 )
@@ -30,7 +31,7 @@ type located struct {
 	unreadable bool
 	// reserved is what --min-hold keeps; only status reads it.
 	reserved *reserve.Reservation
-	lastRun  *holdfast.Result // of --once-per; only status reads it
+	lastRun  *once.Result // of --once-per; only status reads it
 }
 
 func (l located) state() string {

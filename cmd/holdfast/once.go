@@ -12,6 +12,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/deed"
+	"holdfast/once"
 	"holdfast/zk"
 )
 
@@ -27,8 +28,8 @@ type onceFlags struct {
 	key  string
 	used bool
 
-	turn     *holdfast.Turn // ours, once the lock is held
-	recorded bool           // the job is recorded as done
+	turn     *once.Turn // ours, once the lock is held
+	recorded bool       // the job is recorded as done
 }
 
 func (f *onceFlags) register(cmd *cobra.Command) {
@@ -47,8 +48,8 @@ func (f *onceFlags) check(cmd *cobra.Command) error {
 		return usage("", "--once-per and --once-key do not go together")
 	case given("once-per") && (f.per < time.Millisecond || f.per > onceMemory):
 		return usage("give a time such as 59m for an hourly job", "--once-per %v: want 1ms to %v", f.per, onceMemory)
-	case given("once-key") && (f.key == "" || len(f.key) > holdfast.MaxOnceKey):
-		return usage(`give a key such as "$(date +%F)"`, "--once-key %q has %d bytes; want 1 to %d", cut(f.key, 40), len(f.key), holdfast.MaxOnceKey)
+	case given("once-key") && (f.key == "" || len(f.key) > once.MaxKey):
+		return usage(`give a key such as "$(date +%F)"`, "--once-key %q has %d bytes; want 1 to %d", cut(f.key, 40), len(f.key), once.MaxKey)
 	}
 	name := "--once-per"
 	if given("once-key") {
@@ -78,12 +79,12 @@ func (f *onceFlags) look(ctx context.Context, k *taker, c *zk.Client, h *holdfas
 	if !f.used {
 		return nil
 	}
-	o := onceOf(c, k.path, k.kind.layout.Layout, holdfast.WithOwner(k.owner()), holdfast.ForgetAfter(onceMemory))
+	o := onceOf(c, k.path, k.kind.layout.Layout, once.WithLock(holdfast.WithOwner(k.owner())), once.ForgetAfter(onceMemory))
 	job := o.Every(f.per)
 	if f.key != "" {
 		job = o.Key(f.key)
 	}
-	var last holdfast.Result
+	var last once.Result
 	var err error
 	f.turn, last, err = job.Turn(ctx, h)
 	if err != nil {
@@ -97,12 +98,12 @@ func (f *onceFlags) look(ctx context.Context, k *taker, c *zk.Client, h *holdfas
 
 // onceOf returns the Once with the jobs of the lock at path. The locks of named:NAME share a path, so each of them has
 // its own jobs.
-func onceOf(c *zk.Client, path string, layout holdfast.Layout, opts ...holdfast.Option) *holdfast.Once {
+func onceOf(c *zk.Client, path string, layout holdfast.Layout, opts ...once.Option) *once.Once {
 	path += "/" + ownDirectory
 	if strings.HasPrefix(layout.Name, "named:") {
 		path += "/" + layout.Name
 	}
-	return holdfast.NewOnce(c, path, opts...)
+	return once.New(c, path, opts...)
 }
 
 // done records that the job is done. It must be called before the lock is released.
@@ -136,14 +137,14 @@ func (f *forgetFlags) used(cmd *cobra.Command) (bool, error) {
 		return true, usage("", "--once-per and --once-key do not go together")
 	case cmd.Flags().Changed("token"):
 		return true, usage("leave --token out", "--token is for the holder of a lock, and --once-per and --once-key are for the record of a job")
-	case key && (f.key == "" || len(f.key) > holdfast.MaxOnceKey):
-		return true, usage("give the key of the run", "--once-key %q has %d bytes; want 1 to %d", cut(f.key, 40), len(f.key), holdfast.MaxOnceKey)
+	case key && (f.key == "" || len(f.key) > once.MaxKey):
+		return true, usage("give the key of the run", "--once-key %q has %d bytes; want 1 to %d", cut(f.key, 40), len(f.key), once.MaxKey)
 	}
 	return true, nil
 }
 
 // job returns the job whose run the flags name.
-func (f *forgetFlags) job(o *holdfast.Once) *holdfast.Job {
+func (f *forgetFlags) job(o *once.Once) *once.Job {
 	if f.per {
 		return o.Every(time.Hour) // any period will do
 	}
@@ -152,7 +153,7 @@ func (f *forgetFlags) job(o *holdfast.Once) *holdfast.Job {
 
 // forgetRun shows the record of a job, asks, and removes it.
 func (g *globals) forgetRun(ctx context.Context, cmd *cobra.Command, c *zk.Client, f forgetFlags, act actFlags, name, path string, layout holdfast.Layout) error {
-	o := onceOf(c, path, layout, holdfast.WithOwner(owner()))
+	o := onceOf(c, path, layout, once.WithLock(holdfast.WithOwner(owner())))
 	seen, err := f.job(o).Recorded(ctx)
 	switch {
 	case err != nil:
@@ -185,12 +186,12 @@ func (g *globals) forgetRun(ctx context.Context, cmd *cobra.Command, c *zk.Clien
 }
 
 // lastRunText says when a job was done, and by whom.
-func lastRunText(r *holdfast.Result) string {
+func lastRunText(r *once.Result) string {
 	return fmt.Sprintf("done at %s by %s, token %d", doneAt(r).Format(time.RFC3339), cut(r.Owner, maxCell), r.Token)
 }
 
 // doneAt returns when the end of a run was recorded, or its beginning if that is not known.
-func doneAt(r *holdfast.Result) time.Time {
+func doneAt(r *once.Result) time.Time {
 	if r.At.IsZero() {
 		return r.Began.UTC()
 	}
@@ -205,7 +206,7 @@ type runDocument struct {
 	Done  time.Time `json:"done"`
 }
 
-func (d *lockDocument) ran(r *holdfast.Result) {
+func (d *lockDocument) ran(r *once.Result) {
 	if r != nil {
 		d.LastRun = &runDocument{r.Owner, strconv.FormatInt(r.Token, 10), r.Began.UTC(), doneAt(r)}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/go-co-op/gocron/v2"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/zk"
 )
 
@@ -104,7 +105,7 @@ func WithInterval(d time.Duration) Option { return lockerOption(func(l *Locker) 
 
 // WithSlot names the fire that a call belongs to: f returns the same text for the calls of all hosts for one
 // fire, and another text for each other fire. key is the name of the job, and now is the time of this host's
-// clock. The text has 1 to [holdfast.MaxOnceKey] bytes, and is remembered for a day.
+// clock. The text has 1 to [once.MaxKey] bytes, and is remembered for a day.
 //
 // Use it for a job that fires at times that follow from the clock. Round now to the nearest such time, not
 // down: then the clocks of two hosts may differ by any amount, since each rounds by the clock that has
@@ -204,13 +205,13 @@ func (l *Locker) attempt(ctx, job context.Context, key string, now time.Time) (*
 	l.advise(ctx, key)
 	r := &run{locker: l, key: key, hold: h, job: job}
 	if l.slot != nil {
-		once := holdfast.NewOnce(l.client, path+onceDirectory, append(l.options(), holdfast.ForgetAfter(memory))...)
-		var last holdfast.Result
-		if r.turn, last, err = once.Key(l.slot(key, now)).Turn(ctx, h); r.turn == nil && err == nil {
+		fires := once.New(l.client, path+onceDirectory, once.WithLock(l.options()...), once.ForgetAfter(memory))
+		var last once.Result
+		if r.turn, last, err = fires.Key(l.slot(key, now)).Turn(ctx, h); r.turn == nil && err == nil {
 			err = done(last)
 		}
 	} else {
-		r.turn, r.value, err = l.admit(ctx, h, holdfast.NewOnce(l.client, path+onceDirectory, l.options()...))
+		r.turn, r.value, err = l.admit(ctx, h, once.New(l.client, path+onceDirectory, once.WithLock(l.options()...)))
 	}
 	if err != nil {
 		h.Release() // gocron must not wait for a server that is slow
@@ -246,7 +247,7 @@ func (l *Locker) options() []holdfast.Option {
 	return []holdfast.Option{holdfast.WithOwner(l.owner)}
 }
 
-func done(last holdfast.Result) error {
+func done(last once.Result) error {
 	by := last.Owner
 	if by == "" {
 		by = "somebody"
@@ -260,12 +261,12 @@ type interval struct {
 }
 
 // admit decides whether the holder of a job's lock runs a fire. The value is what to record.
-func (l *Locker) admit(ctx context.Context, h *holdfast.Hold, once *holdfast.Once) (*holdfast.Turn, []byte, error) {
+func (l *Locker) admit(ctx context.Context, h *holdfast.Hold, fires *once.Once) (*once.Turn, []byte, error) {
 	joined, err := l.joined(ctx, h)
 	if err != nil {
 		return nil, nil, err
 	}
-	last, err := once.Every(time.Hour).Recorded(ctx)
+	last, err := fires.Every(time.Hour).Recorded(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -281,7 +282,7 @@ func (l *Locker) admit(ctx context.Context, h *holdfast.Hold, once *holdfast.Onc
 		}
 	}
 	// Any shorter time than that between two runs will do, since we have decided.
-	turn, result, err := once.Every(time.Millisecond).Turn(ctx, h)
+	turn, result, err := fires.Every(time.Millisecond).Turn(ctx, h)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -713,7 +714,7 @@ func TestARunOfTheCommandCounts(t *testing.T) {
 		c := w.srv.Client()
 		h, err := holdfast.NewMutex(c, "/jobs/report").Lock(w.Context())
 		noError(w, err)
-		turn, _, err := holdfast.NewOnce(c, "/jobs/report/.holdfast").Every(period).Turn(w.Context(), h)
+		turn, _, err := once.New(c, "/jobs/report/.holdfast").Every(period).Turn(w.Context(), h)
 		noError(w, err)
 		_, err = turn.Done(w.Context(), nil)
 		noError(w, err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"holdfast"
+	"holdfast/once"
 )
 
 // errNotCalled means that the function of Wrap was called without a lock.
@@ -20,7 +21,7 @@ type run struct {
 	locker *Locker
 	key    string
 	hold   *holdfast.Hold
-	turn   *holdfast.Turn
+	turn   *once.Turn
 	value  []byte          // to record
 	job    context.Context // of the job
 	taken  bool            // by a wrapped function; guarded by locker.mu

@@ -18,6 +18,7 @@ import (
 
 	"holdfast"
 	"holdfast/layout"
+	"holdfast/once"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -321,7 +322,7 @@ func TestTheFirstUseOfANameIsNoError(t *testing.T) {
 				h.Unlock()
 			}
 		}
-		_, err := holdfast.NewOnce(w.c, "/locks/new/once", observed).Key("key").Do(w.ctx, func(context.Context) ([]byte, error) { return nil, nil })
+		_, err := once.New(w.c, "/locks/new/once", once.WithLock(observed)).Key("key").Do(w.ctx, func(context.Context) ([]byte, error) { return nil, nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,6 +97,13 @@ func (n Note) HeldSince(stat zk.Stat) time.Time {
 	return time.UnixMilli(min(n.Since, stat.Mtime))
 }
 
+// TimeIn returns a time that a client has written into a node, in milliseconds. The client can write anything; the
+// result is in the years that JSON has.
+func TimeIn(ms int64) time.Time {
+	const last = 253402300799999 // the end of 9999
+	return time.UnixMilli(max(0, min(ms, last)))
+}
+
 // revokeRequest is what Curator's Revoker writes into the node of a lock to ask its holder to release
 // it. It replaces the data.
 const revokeRequest = "__REVOKE__"

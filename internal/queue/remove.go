@@ -117,3 +117,19 @@ func (p *Place) tryRemove(doubt bool) error {
 		}
 	}
 }
+
+// RemoveWith deletes our node through s, which need not be the session of the place. In the same transaction, it executes
+// also, if that succeeds; else it deletes the node alone. It is no error if the node was gone before.
+func (p *Place) RemoveWith(ctx context.Context, s *zk.Session, also ...zk.Op) error {
+	err := Repeat(ctx, func() error {
+		_, err := s.Multi(ctx, append([]zk.Op{zk.DeleteOp(p.Path(), zk.AnyVersion)}, also...)...)
+		return err
+	})
+	switch {
+	case !errors.Is(err, zk.ErrNoNode):
+		return err
+	case len(also) > 0:
+		return p.RemoveWith(ctx, s)
+	}
+	return nil
+}

@@ -32,6 +32,7 @@ import (
 //	reserve → holdfast, internal/lend, internal/queue, zk     cmd/holdfast, internal/deed → reserve
 //	layout → holdfast     cmd/holdfast, ui → layout
 //	fence → holdfast
+//	cmd/holdfast → once     once → holdfast, internal/queue, internal/queue/names, zk
 //	cmd/holdfast → internal/mcp
 //	cmd/holdfast → terraform     terraform → holdfast, zk
 //	chaos → holdfast
@@ -119,6 +120,10 @@ var arrows = map[string]part{
 		mayImport: []string{""},
 		reason:    "the layouts of other libraries are values of holdfast's type: this package knows no client and no lock",
 	},
+	"once": {
+		mayImport: []string{"", "internal/lend", "internal/queue", "internal/queue/names", "zk"},
+		reason:    "a job that is done once is built on the locks that programs use: it needs a place's time and path, and never a tenure",
+	},
 	"fence": {
 		mayImport: []string{""},
 		reason:    "a fence needs a Hold's token and what guards the resource; programs without a database must not get one with the lock, so it is a package of its own",
@@ -163,7 +168,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "terraform", "", "layout", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -333,6 +338,11 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"zklocal", "golang.org/x/sys/windows", ""},
 		{"zklocal", "holdfast", "above it"},
 		{"zktest", "testing", "machinery"},
+		{"once", "holdfast", ""},
+		{"once", "holdfast/internal/lend", ""},
+		{"once", "holdfast/internal/tenure", "never a tenure"},
+		{"", "holdfast/once", "no server"},
+		{"cmd/holdfast", "holdfast/once", ""},
 		{"chaos", "holdfast", ""},
 		{"chaos", "github.com/anishathalye/porcupine", ""},
 		{"chaos", "holdfast/zkserver", "made to fail"},

@@ -15,7 +15,7 @@ import (
 // package, if it is not the decoder's own.
 var fuzzed = map[string]string{
 	"holdfast.ParseLayout":               "FuzzParseLayout",
-	"holdfast.parseMark":                 "FuzzMark",
+	"once.parseMark":                     "FuzzMark",
 	"internal/queue.ReadNote":            "FuzzNote",
 	"internal/queue.ParseNote":           "FuzzNote",
 	"internal/queue.ValidatePath":        "zkproto:FuzzValidatePath",
@@ -98,7 +98,7 @@ func decoders(t *testing.T, dir string) []string {
 // Every decoder has a fuzz target with a corpus in the repository.
 func TestEveryDecoderIsFuzzed(t *testing.T) {
 	var all []string
-	for _, dir := range []string{".", "internal/balance", "internal/queue", "internal/queue/names", "zkproto", "zk", "zk/admin", "zkserver", "zkserver/internal/tree", "zkserver/internal/store", "zkserver/internal/login"} {
+	for _, dir := range []string{".", "internal/balance", "internal/queue", "internal/queue/names", "once", "zkproto", "zk", "zk/admin", "zkserver", "zkserver/internal/tree", "zkserver/internal/store", "zkserver/internal/login"} {
 		all = append(all, decoders(t, dir)...)
 	}
 	used := make(map[string]bool)

@@ -30,7 +30,7 @@ var readings = []reading{
 	{
 		dir: ".", pkg: "holdfast", atMost: 2,
 		order: `
-			doc lend mutex tree rwmutex election detached nodelock slots semaphore turnstile once_turn once once_marks multilock
+			doc lend mutex tree rwmutex election detached nodelock slots semaphore turnstile multilock
 			lock reentry hold observer list revoke options layout errors`,
 	},
 	{
@@ -41,6 +41,10 @@ var readings = []reading{
 	{
 		dir: "shards", pkg: "holdfast/shards", atMost: 0,
 		order: `shards assignment worker leader plan locks options`,
+	},
+	{
+		dir: "once", pkg: "holdfast/once", atMost: 0,
+		order: `once job turn call marks holder`,
 	},
 	{
 		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,

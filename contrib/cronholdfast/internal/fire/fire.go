@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/zk"
 )
 
@@ -50,7 +51,7 @@ type Job struct {
 	advised  atomic.Bool // see advise
 	name     string
 	schedule Schedule
-	once     *holdfast.Once
+	once     *once.Once
 }
 
 // New makes the job with its records at path/name. It sends nothing.
@@ -73,11 +74,11 @@ func New(c *zk.Client, path, name string, schedule Schedule, opts []Option) (*Jo
 	if wrong != "" {
 		return nil, fmt.Errorf("cronholdfast: job %s: %w: %s", name, zk.ErrBadArguments, wrong)
 	}
-	o := []holdfast.Option{holdfast.ForgetAfter(memory)}
+	o := []once.Option{once.ForgetAfter(memory)}
 	if j.Owner != "" {
-		o = append(o, holdfast.WithOwner(j.Owner))
+		o = append(o, once.WithLock(holdfast.WithOwner(j.Owner)))
 	}
-	j.once = holdfast.NewOnce(c, path+"/"+zk.EscapeName(name), o...)
+	j.once = once.New(c, path+"/"+zk.EscapeName(name), o...)
 	return j, nil
 }
 

@@ -1,4 +1,4 @@
-package holdfast
+package once
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast"
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
@@ -28,7 +29,7 @@ type marks struct {
 	dir   string // of the key
 }
 
-// within is the name of the directory of Within. No key has this name, since a % in the name of a key is
+// within is the name of the directory of Every. No key has this name, since a % in the name of a key is
 // followed by two digits.
 const within = "%"
 
@@ -47,8 +48,8 @@ func (m *marks) bump(version int32) zk.Op { return zk.SetOp(m.shard, []byte{}, v
 // than zk.EscapeName: all but letters, digits, some signs, and dots after the first character. Marks are
 // stored under these names, so they stay as they are.
 func escapeKey(key string) (string, error) {
-	if len(key) == 0 || len(key) > MaxOnceKey {
-		return "", fmt.Errorf("%w: the key has %d bytes; want 1 to %d", zk.ErrBadArguments, len(key), MaxOnceKey)
+	if len(key) == 0 || len(key) > MaxKey {
+		return "", fmt.Errorf("%w: the key has %d bytes; want 1 to %d", zk.ErrBadArguments, len(key), MaxKey)
 	}
 	var b strings.Builder
 	for i := range len(key) {
@@ -82,12 +83,12 @@ func (m *mark) encode() []byte {
 	return append(append(line, '\n'), m.value...)
 }
 
-// parseMark reads the data of a mark. The error is ErrKind.
+// parseMark reads the data of a mark. The error is holdfast.ErrKind.
 func parseMark(node string, data []byte) (*mark, error) {
 	line, value, ok := bytes.Cut(data, []byte("\n"))
 	m := &mark{value: value}
 	if !ok || json.Unmarshal(line, m) != nil || m.Token <= 0 {
-		return nil, fmt.Errorf("%w: the node %s is not the mark of a Once: remove it if nobody needs it", ErrKind, node)
+		return nil, fmt.Errorf("%w: the node %s is not the mark of a Once: remove it if nobody needs it", holdfast.ErrKind, node)
 	}
 	return m, nil
 }
@@ -97,7 +98,7 @@ func (m *mark) result() Result {
 	if m == nil {
 		return Result{}
 	}
-	r := Result{Owner: m.Owner, Token: m.Token, Value: m.value, Began: timeIn(m.Began)}
+	r := Result{Owner: m.Owner, Token: m.Token, Value: m.value, Began: queue.TimeIn(m.Began)}
 	if m.stat.Mtime != 0 && !m.begun {
 		r.At = time.UnixMilli(m.stat.Mtime)
 	}
@@ -128,7 +129,7 @@ func (j *call) put(node string, old, m *mark) zk.Op {
 	if old != nil {
 		return zk.SetOp(node, m.encode(), old.stat.Version)
 	}
-	return zk.CreateOp(node, m.encode(), zk.Persistent, j.options.acl...)
+	return zk.CreateOp(node, m.encode(), zk.Persistent, j.acl...)
 }
 
 // A record is what is recorded of a key.
@@ -172,8 +173,8 @@ func (j *call) markIn(node string, r zk.Result) (*mark, error) {
 //
 // look also makes sure that no other kind of lock has the name. It lists the names after our place was made.
 // So if two kinds come together, at least one sees the other.
-func (j *call) look(ctx context.Context, h *Hold) (record, error) {
-	p := h.first()
+func (j *call) look(ctx context.Context, h *holder) (record, error) {
+	p := h.place
 	ops := []zk.Op{zk.GetOp(j.done()), zk.GetOp(j.begun()), zk.ChildrenOp(j.path)}
 	before := p.WaitedFor()
 	if before != "" { // ahead of the others: they show at least as much
@@ -221,22 +222,22 @@ func (j *call) look(ctx context.Context, h *Hold) (record, error) {
 
 // write executes a transaction that makes the mark at node with our token, while h lasts. It returns when
 // the outcome is certain, and does not guess: after a lost connection, the mark tells. The error is
-// ErrUncertain if the mark cannot be read. A nil error means that the mark is written, also if the lock was
+// holdfast.ErrUncertain if the mark cannot be read. A nil error means that the mark is written, also if the lock was
 // lost since. If the session ends while the outcome is not known, undo may be executed.
-func (j *call) write(ctx context.Context, h *Hold, node string, token int64, ops, undo []zk.Op) error {
+func (j *call) write(ctx context.Context, h *holder, node string, token int64, ops, undo []zk.Op) error {
 	for doubt := false; ; {
-		_, err := h.commit(h.first().Session.Context(), ops)
+		err := h.commit(h.place.Session.Context(), ops)
 		if doubt = doubt || zk.MayHaveHappened(err); err == nil || !doubt {
 			return err
 		}
-		ours, stands, readErr := j.settle(ctx, h.first(), node, token, undo)
+		ours, stands, readErr := j.settle(ctx, h.place, node, token, undo)
 		switch {
 		case readErr != nil:
-			return fmt.Errorf("%w (%w): %w", ErrUncertain, readErr, err)
+			return fmt.Errorf("%w (%w): %w", holdfast.ErrUncertain, readErr, err)
 		case ours:
 			return nil
 		case !stands:
-			return fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
+			return fmt.Errorf("%w: %w", holdfast.ErrLost, queue.ErrGone)
 		case !errors.Is(err, zk.ErrConnectionLoss):
 			return err
 		}
@@ -261,7 +262,7 @@ func (j *call) settle(ctx context.Context, p *queue.Place, node string, token in
 	for {
 		next, err := j.client.Session(ctx)
 		if err == nil {
-			err = remove(ctx, next, p, undo...)
+			err = p.RemoveWith(ctx, next, undo...)
 		}
 		var m *mark
 		if err == nil { // the same session: another one may read at a server that is behind
@@ -273,33 +274,17 @@ func (j *call) settle(ctx context.Context, p *queue.Place, node string, token in
 	}
 }
 
-// remove removes the place of p, not necessarily in its own session. In the same transaction, it does also,
-// if that succeeds.
-func remove(ctx context.Context, s *zk.Session, p *queue.Place, also ...zk.Op) error {
-	err := queue.Repeat(ctx, func() error {
-		_, err := s.Multi(ctx, append([]zk.Op{zk.DeleteOp(p.Path(), zk.AnyVersion)}, also...)...)
-		return err
-	})
-	switch {
-	case !errors.Is(err, zk.ErrNoNode):
-		return err
-	case len(also) > 0:
-		return remove(ctx, s, p)
-	}
-	return nil
-}
-
 // withdraw removes the record of a beginning, since f will not be called, or puts back the older one that it
 // has replaced. While our place exists, the record can only be ours or that older one. So undo is executed
 // together with the removal of our place. If that fails, the record stays, and nobody runs.
-func (j *call) withdraw(ctx context.Context, h *Hold, undo []zk.Op) {
-	p := h.first()
+func (j *call) withdraw(ctx context.Context, h *holder, undo []zk.Op) {
+	p := h.place
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Session.Timeout())
 	defer cancel()
 	for {
 		s, err := j.client.Session(ctx)
 		if err == nil {
-			err = remove(ctx, s, p, undo...)
+			err = p.RemoveWith(ctx, s, undo...)
 		}
 		if !errors.Is(err, zk.ErrSessionExpired) || ctx.Err() != nil {
 			return
@@ -345,7 +330,7 @@ func (j *call) old(p *queue.Place) (removals []zk.Op, version int32) {
 	}
 	n := 0
 	for i, r := range res {
-		if r.Err == nil && p.Ctime()-r.Stat.Mtime > j.options.once.forgetAfter.Milliseconds() {
+		if r.Err == nil && p.Ctime()-r.Stat.Mtime > j.options.forgetAfter.Milliseconds() {
 			removals[n] = removals[i]
 			n++
 		}

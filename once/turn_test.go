@@ -1,4 +1,4 @@
-package holdfast_test
+package once_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -20,25 +21,25 @@ import (
 const turnPath = lockPath + "/.holdfast"
 
 // takeTurn takes a turn of key under h. It is nil if the key is done.
-func takeTurn(t *testing.T, c *zk.Client, h *holdfast.Hold, key string, opts ...holdfast.Option) (*holdfast.Turn, holdfast.Result) {
+func takeTurn(t *testing.T, c *zk.Client, h *holdfast.Hold, key string, opts ...once.Option) (*once.Turn, once.Result) {
 	t.Helper()
-	turn, r, err := holdfast.NewOnce(c, turnPath, opts...).Key(key).Turn(t.Context(), h)
+	turn, r, err := once.New(c, turnPath, opts...).Key(key).Turn(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return turn, r
 }
 
-func takeTurnWithin(t *testing.T, c *zk.Client, h *holdfast.Hold, d time.Duration) (*holdfast.Turn, holdfast.Result) {
+func takeTurnWithin(t *testing.T, c *zk.Client, h *holdfast.Hold, d time.Duration) (*once.Turn, once.Result) {
 	t.Helper()
-	turn, r, err := holdfast.NewOnce(c, turnPath).Every(d).Turn(t.Context(), h)
+	turn, r, err := once.New(c, turnPath).Every(d).Turn(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return turn, r
 }
 
-func turnDone(t *testing.T, turn *holdfast.Turn, value string) holdfast.Result {
+func turnDone(t *testing.T, turn *once.Turn, value string) once.Result {
 	t.Helper()
 	r, err := turn.Done(t.Context(), []byte(value))
 	if err != nil {
@@ -53,14 +54,14 @@ func TestTurnIsTakenOnce(t *testing.T) {
 		c := client(t, srv)
 		m := holdfast.NewMutex(c, lockPath)
 		h := lock(t, m)
-		turn, _ := takeTurn(t, c, h, "k", holdfast.WithOwner("ada"))
+		turn, _ := takeTurn(t, c, h, "k", once.WithLock(holdfast.WithOwner("ada")))
 		if turn == nil {
 			t.Fatal("nobody has done it")
 		}
 		unlock(t, h) // the run has failed
 
 		h = lock(t, m)
-		turn, _ = takeTurn(t, c, h, "k", holdfast.WithOwner("ada"))
+		turn, _ = takeTurn(t, c, h, "k", once.WithLock(holdfast.WithOwner("ada")))
 		if turn == nil {
 			t.Fatal("it was not done")
 		}
@@ -79,11 +80,11 @@ func TestTurnIsTakenOnce(t *testing.T) {
 			t.Error("another key is done")
 		}
 		unlock(t, h)
-		got, err := holdfast.NewOnce(c, turnPath).Key("k").Do(t.Context(), (&runner{}).run)
+		got, err := once.New(c, turnPath).Key("k").Do(t.Context(), (&runner{}).run)
 		if err != nil || got.Ran || got.Token != first.Token {
 			t.Errorf("Do: %+v, %v", got, err)
 		}
-		if err := holdfast.NewOnce(c, turnPath).Key("k").Forget(t.Context()); err != nil {
+		if err := once.New(c, turnPath).Key("k").Forget(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		h = lock(t, m)
@@ -129,8 +130,8 @@ func TestTurnWithinCountsFromTheQueue(t *testing.T) {
 		h := lock(t, holdfast.NewMutex(c, lockPath))
 		turn, _ := takeTurnWithin(t, c, h, d)
 		type late struct {
-			turn *holdfast.Turn
-			r    holdfast.Result
+			turn *once.Turn
+			r    once.Result
 		}
 		results := make(chan late, 2)
 		for _, after := range []time.Duration{time.Second, d} { // of this period, and of the next
@@ -203,7 +204,7 @@ func TestTurnUnderLostConnections(t *testing.T) {
 					cut := newCut(srv, at, func(zkproto.Op) zktest.Action { return fault })
 					cut.on.Store(true)
 					h := lock(t, holdfast.NewMutex(c, lockPath))
-					turn, _ := takeTurn(t, c, h, "k", holdfast.ForgetAfter(time.Minute))
+					turn, _ := takeTurn(t, c, h, "k", once.ForgetAfter(time.Minute))
 					first := turnDone(t, turn, "x")
 					cut.on.Store(false)
 					unlock(t, h)
@@ -227,22 +228,22 @@ func TestTurnRefusals(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		h := lock(t, holdfast.NewMutex(c, lockPath))
-		_, _, err := holdfast.NewOnce(c, turnPath, holdfast.AtMostOnce()).Key("k").Turn(t.Context(), h)
+		_, _, err := once.New(c, turnPath, once.AtMostOnce()).Key("k").Turn(t.Context(), h)
 		wantErr(t, err, zk.ErrBadArguments)
-		for _, key := range []string{"", string(make([]byte, holdfast.MaxOnceKey+1))} {
-			_, _, err = holdfast.NewOnce(c, turnPath).Key(key).Turn(t.Context(), h)
+		for _, key := range []string{"", string(make([]byte, once.MaxKey+1))} {
+			_, _, err = once.New(c, turnPath).Key(key).Turn(t.Context(), h)
 			wantErr(t, err, zk.ErrBadArguments)
 		}
-		_, _, err = holdfast.NewOnce(c, turnPath).Every(0).Turn(t.Context(), h)
+		_, _, err = once.New(c, turnPath).Every(0).Turn(t.Context(), h)
 		wantErr(t, err, zk.ErrBadArguments)
 		turn, _ := takeTurn(t, c, h, "k")
-		_, err = turn.Done(t.Context(), make([]byte, holdfast.MaxOnceValue+1))
+		_, err = turn.Done(t.Context(), make([]byte, once.MaxValue+1))
 		wantErr(t, err, zk.ErrTooLarge)
 		unlock(t, h)
-		_, _, err = holdfast.NewOnce(c, turnPath).Key("k").Turn(t.Context(), h)
+		_, _, err = once.New(c, turnPath).Key("k").Turn(t.Context(), h)
 		wantErr(t, err, holdfast.ErrNotHeld)
 		both := lock(t, holdfast.NewMultiLock(holdfast.NewMutex(c, lockPath), holdfast.NewMutex(c, "/holdfast/locks/x")))
-		_, _, err = holdfast.NewOnce(c, turnPath).Key("k").Turn(t.Context(), both)
+		_, _, err = once.New(c, turnPath).Key("k").Turn(t.Context(), both)
 		wantErr(t, err, zk.ErrBadArguments)
 		unlock(t, both)
 	})
@@ -252,10 +253,10 @@ func TestTurnRefusals(t *testing.T) {
 func TestRecordsAreReadAndForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
-		o := holdfast.NewOnce(c, turnPath)
-		key := func() (*holdfast.Result, error) { return o.Key("k").Recorded(t.Context()) }
-		period := func() (*holdfast.Result, error) { return o.Every(time.Hour).Recorded(t.Context()) }
-		want := func(read func() (*holdfast.Result, error), want *holdfast.Result) {
+		o := once.New(c, turnPath)
+		key := func() (*once.Result, error) { return o.Key("k").Recorded(t.Context()) }
+		period := func() (*once.Result, error) { return o.Every(time.Hour).Recorded(t.Context()) }
+		want := func(read func() (*once.Result, error), want *once.Result) {
 			t.Helper()
 			got, err := read()
 			if err != nil || (got == nil) != (want == nil) || got != nil && (got.Token != want.Token || got.Owner != want.Owner || !got.At.Equal(want.At)) {
@@ -268,7 +269,7 @@ func TestRecordsAreReadAndForgotten(t *testing.T) {
 			t.Error(err)
 		}
 		h := lock(t, holdfast.NewMutex(c, lockPath))
-		turn, _ := takeTurn(t, c, h, "k", holdfast.WithOwner("ada"))
+		turn, _ := takeTurn(t, c, h, "k", once.WithLock(holdfast.WithOwner("ada")))
 		a := turnDone(t, turn, "")
 		turn, _ = takeTurnWithin(t, c, h, time.Hour)
 		b := turnDone(t, turn, "")
@@ -284,12 +285,12 @@ func TestRecordsAreReadAndForgotten(t *testing.T) {
 		}
 		unlock(t, h)
 		failed := errors.New("full")
-		if _, err := holdfast.NewOnce(c, turnPath, holdfast.AtMostOnce()).Key("bad").Do(t.Context(), func(context.Context) ([]byte, error) { return nil, failed }); !errors.Is(err, failed) {
+		if _, err := once.New(c, turnPath, once.AtMostOnce()).Key("bad").Do(t.Context(), func(context.Context) ([]byte, error) { return nil, failed }); !errors.Is(err, failed) {
 			t.Fatal(err)
 		}
 		d := client(t, srv)
-		_, err := holdfast.NewOnce(d, turnPath, holdfast.AtMostOnce()).Key("begun").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
-			srv.Expire(mustSession(t, d))
+		_, err := once.New(d, turnPath, once.AtMostOnce()).Key("begun").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
+			srv.Expire(sessionOf(t, d))
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
@@ -300,12 +301,12 @@ func TestRecordsAreReadAndForgotten(t *testing.T) {
 		if r == nil || r.Token == 0 {
 			t.Errorf("%+v", r)
 		}
-		wantErr(t, err, holdfast.ErrBegun)
+		wantErr(t, err, once.ErrBegun)
 		r, err = o.Key("bad").Recorded(t.Context())
 		if r == nil || r.Token == 0 {
 			t.Errorf("%+v", r)
 		}
-		wantErr(t, err, holdfast.ErrBegun)
+		wantErr(t, err, once.ErrBegun)
 		_, err = o.Key("").Recorded(t.Context())
 		wantErr(t, err, zk.ErrBadArguments)
 	})
@@ -316,23 +317,23 @@ func TestForgetRunRemovesNoOtherRun(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		const period = time.Millisecond
-		o := holdfast.NewOnce(c, turnPath)
+		o := once.New(c, turnPath)
 		for name, tt := range map[string]struct {
-			turn     func(*holdfast.Hold) *holdfast.Turn
+			turn     func(*holdfast.Hold) *once.Turn
 			forget   func(token int64) error
-			recorded func() (*holdfast.Result, error)
+			recorded func() (*once.Result, error)
 			again    func() error // forgets the first key, and something is recorded
 		}{
 			"key": {
-				func(h *holdfast.Hold) *holdfast.Turn { turn, _ := takeTurn(t, c, h, "k"); return turn },
+				func(h *holdfast.Hold) *once.Turn { turn, _ := takeTurn(t, c, h, "k"); return turn },
 				func(token int64) error { return o.Key("k").ForgetRun(t.Context(), token) },
-				func() (*holdfast.Result, error) { return o.Key("k").Recorded(t.Context()) },
+				func() (*once.Result, error) { return o.Key("k").Recorded(t.Context()) },
 				func() error { return o.Key("k").Forget(t.Context()) },
 			},
 			"period": {
-				func(h *holdfast.Hold) *holdfast.Turn { turn, _ := takeTurnWithin(t, c, h, period); return turn },
+				func(h *holdfast.Hold) *once.Turn { turn, _ := takeTurnWithin(t, c, h, period); return turn },
 				func(token int64) error { return o.Every(time.Hour).ForgetRun(t.Context(), token) },
-				func() (*holdfast.Result, error) { return o.Every(time.Hour).Recorded(t.Context()) },
+				func() (*once.Result, error) { return o.Every(time.Hour).Recorded(t.Context()) },
 				func() error { return o.Every(time.Hour).Forget(t.Context()) },
 			},
 		} {
@@ -375,7 +376,7 @@ func TestTurnNeedsANodeOfItsOwn(t *testing.T) {
 		c := client(t, srv)
 		for name, opt := range map[string]holdfast.Option{"keep": holdfast.WithKeep(time.Hour), "handoff": holdfast.WithLocalHandoff(3)} {
 			m := holdfast.NewMutex(c, lockPath+name, opt)
-			o := holdfast.NewOnce(c, lockPath+name+"/.holdfast")
+			o := once.New(c, lockPath+name+"/.holdfast")
 			for range 2 {
 				h := lock(t, m)
 				if turn, r, err := o.Every(time.Second).Turn(t.Context(), h); !errors.Is(err, zk.ErrBadArguments) {
@@ -393,6 +394,42 @@ func TestTurnNeedsANodeOfItsOwn(t *testing.T) {
 		}
 		unlock(t, h)
 	})
+}
+
+// A Turn is recorded once: by the second Done, by the Done of a second Turn under one Hold, and by that of a caller
+// who uses another lock, nothing is written, and the error says what to do.
+func TestTurnIsRecordedOnce(t *testing.T) {
+	for _, earlier := range []bool{false, true} { // a run of an earlier period is recorded
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := client(t, srv)
+			m := holdfast.NewMutex(c, lockPath)
+			if earlier {
+				h := lock(t, m)
+				turn, _ := takeTurnWithin(t, c, h, time.Minute)
+				turnDone(t, turn, "0")
+				unlock(t, h)
+				time.Sleep(time.Hour)
+			}
+			h, other := lock(t, m), lock(t, holdfast.NewMutex(c, lockPath+"2"))
+			first, _ := takeTurnWithin(t, c, h, time.Minute)
+			second, _ := takeTurnWithin(t, c, h, time.Minute)
+			foreign, _ := takeTurnWithin(t, c, other, time.Minute)
+			done := turnDone(t, first, "1")
+			for name, turn := range map[string]*once.Turn{"the same": first, "of one Hold": second, "under another lock": foreign} {
+				_, err := turn.Done(t.Context(), []byte("2"))
+				wantErr(t, err, zk.ErrBadArguments)
+				if !strings.Contains(fmt.Sprint(err), "call Turn") {
+					t.Errorf("%s: %v does not say what to do", name, err)
+				}
+			}
+			r, err := once.New(c, turnPath).Every(time.Hour).Recorded(t.Context())
+			if err != nil || string(r.Value) != "1" || r.Token != done.Token || !r.At.Equal(done.At) {
+				t.Errorf("recorded: %+v, %v; want %+v", r, err, done)
+			}
+			unlock(t, h)
+			unlock(t, other)
+		})
+	}
 }
 
 // The session ends while a directory is made for the record. The lock is lost with it.

@@ -1,4 +1,4 @@
-package holdfast_test
+package once_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -21,9 +22,9 @@ import (
 
 const oncePath = "/holdfast/once/report"
 
-func once(t *testing.T, srv *zktest.Server, opts ...holdfast.Option) *holdfast.Once {
+func newOnce(t *testing.T, srv *zktest.Server, opts ...once.Option) *once.Once {
 	t.Helper()
-	return holdfast.NewOnce(client(t, srv), oncePath, opts...)
+	return once.New(client(t, srv), oncePath, opts...)
 }
 
 // A runner is a function for Do that counts its calls, and how many run at one time.
@@ -50,7 +51,7 @@ func (r *runner) run(ctx context.Context) ([]byte, error) {
 	return []byte(r.value + strings.Repeat("+", int(n)-1)), r.err
 }
 
-func do(t *testing.T, o *holdfast.Once, key string, r *runner) holdfast.Result {
+func do(t *testing.T, o *once.Once, key string, r *runner) once.Result {
 	t.Helper()
 	got, err := o.Key(key).Do(t.Context(), r.run)
 	if err != nil {
@@ -72,11 +73,11 @@ func wantCalls(t *testing.T, r *runner, want int32) {
 // A call is a Do or Within in a goroutine.
 type call struct {
 	done   chan struct{}
-	result holdfast.Result
+	result once.Result
 	err    error
 }
 
-func calls(do func() (holdfast.Result, error)) *call {
+func calls(do func() (once.Result, error)) *call {
 	c := &call{done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
@@ -101,8 +102,8 @@ func TestOnceRunsOneCallAndTellsTheOthers(t *testing.T) {
 		r := &runner{value: "42", lasts: time.Second}
 		var all []*call
 		for i := range 20 {
-			o := once(t, srv, holdfast.WithOwner(fmt.Sprint("host", i)))
-			all = append(all, calls(func() (holdfast.Result, error) { return o.Key("monday").Do(t.Context(), r.run) }))
+			o := newOnce(t, srv, once.WithLock(holdfast.WithOwner(fmt.Sprint("host", i))))
+			all = append(all, calls(func() (once.Result, error) { return o.Key("monday").Do(t.Context(), r.run) }))
 		}
 		ran := 0
 		for _, c := range all {
@@ -121,7 +122,7 @@ func TestOnceRunsOneCallAndTellsTheOthers(t *testing.T) {
 			t.Errorf("%d calls say that they ran", ran)
 		}
 		wantCalls(t, r, 1)
-		if got := do(t, once(t, srv), "tuesday", r); !got.Ran {
+		if got := do(t, newOnce(t, srv), "tuesday", r); !got.Ran {
 			t.Error("another key did not run")
 		}
 	})
@@ -130,8 +131,8 @@ func TestOnceRunsOneCallAndTellsTheOthers(t *testing.T) {
 // One key that runs is in nobody else's way.
 func TestOnceKeysDoNotWaitForEachOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		o := once(t, srv)
-		slow := calls(func() (holdfast.Result, error) {
+		o := newOnce(t, srv)
+		slow := calls(func() (once.Result, error) {
 			return o.Key("slow").Do(t.Context(), (&runner{lasts: time.Hour}).run)
 		})
 		for i := range 40 {
@@ -146,8 +147,8 @@ func TestOnceKeysDoNotWaitForEachOther(t *testing.T) {
 // When the mark exists, a call costs one read.
 func TestOnceAnswersWithOneRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		do(t, once(t, srv), "key", &runner{})
-		o := once(t, srv)
+		do(t, newOnce(t, srv), "key", &runner{})
+		o := newOnce(t, srv)
 		var n atomic.Int32
 		for _, op := range []zkproto.Op{zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpGetData, zkproto.OpExists, zkproto.OpGetChildren2, zkproto.OpMulti, zkproto.OpSync} {
 			srv.Intercept(op, func(path string) zktest.Action {
@@ -166,7 +167,7 @@ func TestOnceAnswersWithOneRead(t *testing.T) {
 
 func TestOnceFailedRunIsNotRecorded(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		o := once(t, srv)
+		o := newOnce(t, srv)
 		broken := errors.New("broken")
 		r := &runner{err: broken}
 		if got, err := o.Key("key").Do(t.Context(), r.run); err != broken || !got.Ran || got.Value != nil {
@@ -180,15 +181,15 @@ func TestOnceFailedRunIsNotRecorded(t *testing.T) {
 			}()
 			o.Key("key").Do(t.Context(), func(context.Context) ([]byte, error) { panic("oops") })
 		}()
-		large := &runner{value: strings.Repeat("x", holdfast.MaxOnceValue+1)}
+		large := &runner{value: strings.Repeat("x", once.MaxValue+1)}
 		_, err := o.Key("key").Do(t.Context(), large.run)
 		wantErr(t, err, zk.ErrTooLarge)
 		large.value = large.value[1:]
 		large.calls.Store(0)
-		if got := do(t, once(t, srv), "key", large); !got.Ran || len(got.Value) != 64<<10 {
+		if got := do(t, newOnce(t, srv), "key", large); !got.Ran || len(got.Value) != 64<<10 {
 			t.Errorf("ran: %v, %d bytes", got.Ran, len(got.Value))
 		}
-		if got := do(t, once(t, srv), "key", large); got.Ran || string(got.Value) != large.value {
+		if got := do(t, newOnce(t, srv), "key", large); got.Ran || string(got.Value) != large.value {
 			t.Errorf("ran: %v, %d bytes", got.Ran, len(got.Value))
 		}
 		wantCalls(t, large, 1)
@@ -199,12 +200,12 @@ func TestOnceAtMostOnceRecordsTheBeginning(t *testing.T) {
 	broken := errors.New("broken")
 	for name, end := range map[string]func(t *testing.T, srv *zktest.Server, c *zk.Client){
 		"crash": func(t *testing.T, srv *zktest.Server, c *zk.Client) {
-			o := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce(), holdfast.WithOwner("first"))
+			o := once.New(c, oncePath, once.AtMostOnce(), once.WithLock(holdfast.WithOwner("first")))
 			r := &runner{begun: make(chan struct{}), lasts: time.Hour}
 			go o.Key("key").Do(t.Context(), r.run)
 			<-r.begun
-			w := once(t, srv, holdfast.AtMostOnce())
-			waits := calls(func() (holdfast.Result, error) { return w.Key("key").Do(t.Context(), (&runner{}).run) })
+			w := newOnce(t, srv, once.AtMostOnce())
+			waits := calls(func() (once.Result, error) { return w.Key("key").Do(t.Context(), (&runner{}).run) })
 			time.Sleep(time.Minute)
 			if !waits.waiting() {
 				t.Fatalf("a caller does not wait for a runner that lives: %+v, %v", waits.result, waits.err)
@@ -215,15 +216,15 @@ func TestOnceAtMostOnceRecordsTheBeginning(t *testing.T) {
 			}
 			srv.Expire(s.ID())
 			<-waits.done
-			wantErr(t, waits.err, holdfast.ErrBegun)
+			wantErr(t, waits.err, once.ErrBegun)
 		},
 		"failure": func(t *testing.T, srv *zktest.Server, c *zk.Client) {
-			o := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce(), holdfast.WithOwner("first"))
+			o := once.New(c, oncePath, once.AtMostOnce(), once.WithLock(holdfast.WithOwner("first")))
 			_, err := o.Key("key").Do(t.Context(), (&runner{err: broken}).run)
 			wantErr(t, err, broken)
 		},
 		"panic": func(t *testing.T, srv *zktest.Server, c *zk.Client) {
-			o := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce(), holdfast.WithOwner("first"))
+			o := once.New(c, oncePath, once.AtMostOnce(), once.WithLock(holdfast.WithOwner("first")))
 			defer func() { recover() }()
 			o.Key("key").Do(t.Context(), func(context.Context) ([]byte, error) { panic("oops") })
 		},
@@ -231,10 +232,10 @@ func TestOnceAtMostOnceRecordsTheBeginning(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				end(t, srv, client(t, srv))
-				for _, opts := range [][]holdfast.Option{nil, {holdfast.AtMostOnce()}} {
+				for _, opts := range [][]once.Option{nil, {once.AtMostOnce()}} {
 					r := &runner{}
-					got, err := once(t, srv, opts...).Key("key").Do(t.Context(), r.run)
-					wantErr(t, err, holdfast.ErrBegun)
+					got, err := newOnce(t, srv, opts...).Key("key").Do(t.Context(), r.run)
+					wantErr(t, err, once.ErrBegun)
 					wantCalls(t, r, 0)
 					if got.Ran || got.Owner != "first" || got.Token == 0 || got.Began.IsZero() || !strings.Contains(fmt.Sprint(err), "first began at ") {
 						t.Errorf("%+v, %v", got, err)
@@ -243,7 +244,7 @@ func TestOnceAtMostOnceRecordsTheBeginning(t *testing.T) {
 						t.Errorf("%v; want the reason", err)
 					}
 				}
-				o := once(t, srv, holdfast.AtMostOnce())
+				o := newOnce(t, srv, once.AtMostOnce())
 				if err := o.Key("key").Forget(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -260,8 +261,8 @@ func TestOnceAtMostOnceRecordsTheBeginning(t *testing.T) {
 
 func TestOnceKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		o := once(t, srv)
-		keys := []string{"a", "a/b", ".", "..", "%", "%25", "a b", "\x00", "ü", "\xff", "2026-11-23T02:00:00Z", strings.Repeat("/", holdfast.MaxOnceKey), "done", "_c_x-lock-0000000001"}
+		o := newOnce(t, srv)
+		keys := []string{"a", "a/b", ".", "..", "%", "%25", "a b", "\x00", "ü", "\xff", "2026-11-23T02:00:00Z", strings.Repeat("/", once.MaxKey), "done", "_c_x-lock-0000000001"}
 		for _, key := range keys {
 			r := &runner{value: key}
 			if got := do(t, o, key, r); !got.Ran || string(got.Value) != key {
@@ -272,13 +273,13 @@ func TestOnceKeys(t *testing.T) {
 			if got := do(t, o, key, &runner{}); got.Ran || string(got.Value) != key {
 				t.Errorf("%q: %+v", key, got)
 			}
-			if name, err := holdfast.EscapeKey(key); err != nil {
+			if name, err := once.EscapeKey(key); err != nil {
 				t.Error(err)
 			} else if back, err := url.PathUnescape(name); back != key || err != nil {
 				t.Errorf("%q is %q, which is %q again (%v)", key, name, back, err)
 			}
 		}
-		for _, key := range []string{"", strings.Repeat("x", holdfast.MaxOnceKey+1)} {
+		for _, key := range []string{"", strings.Repeat("x", once.MaxKey+1)} {
 			_, err := o.Key(key).Do(t.Context(), (&runner{}).run)
 			wantErr(t, err, zk.ErrBadArguments)
 			if !strings.Contains(fmt.Sprint(err), fmt.Sprintf("%d bytes; want 1 to 256", len(key))) {
@@ -292,19 +293,40 @@ func TestOnceKeys(t *testing.T) {
 func TestOnceRefusesBadPathsAndPeriods(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
-		for _, o := range []*holdfast.Once{holdfast.NewOnce(c, "/"), holdfast.NewOnce(c, "a")} {
+		for _, o := range []*once.Once{once.New(c, "/"), once.New(c, "a")} {
 			_, err := o.Key("key").Do(t.Context(), (&runner{}).run)
 			wantErr(t, err, zk.ErrInvalidPath)
 		}
-		_, err := once(t, srv).Every(0).Do(t.Context(), (&runner{}).run)
+		_, err := newOnce(t, srv).Every(0).Do(t.Context(), (&runner{}).run)
 		wantErr(t, err, zk.ErrBadArguments)
 	})
 }
 
+// The options of the locks are those of holdfast's table (see its tests). The errors name what is wrong.
+func TestOnceRefusesOptions(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		for says, opts := range map[string][]once.Option{
+			"holdfast: do " + oncePath + ": bad arguments: ForgetAfter(-1ns) is negative":                   {once.ForgetAfter(-1)},
+			"holdfast: do " + oncePath + ": bad arguments: a Once cannot honour Reentrant: make it without": {once.WithLock(holdfast.Reentrant())},
+			"cannot honour Reentrant, WithKeep:":                                                            {once.WithLock(holdfast.WithKeep(1)), once.ForgetAfter(-1), once.WithLock(holdfast.Reentrant())},
+		} {
+			o := newOnce(t, srv, opts...)
+			_, err := o.Key("key").Do(t.Context(), (&runner{}).run)
+			wantErr(t, err, zk.ErrBadArguments)
+			if !strings.Contains(fmt.Sprint(err), says) {
+				t.Errorf("%v; want %q", err, says)
+			}
+			_, _, err = o.Every(time.Hour).Turn(t.Context(), nil)
+			wantErr(t, err, zk.ErrBadArguments)
+			wantErr(t, o.Key("key").Forget(t.Context()), zk.ErrBadArguments)
+		}
+	})
+}
+
 func TestOnceInsideItselfIsADeadlock(t *testing.T) {
-	for _, opts := range [][]holdfast.Option{nil, {holdfast.AtMostOnce()}} {
+	for _, opts := range [][]once.Option{nil, {once.AtMostOnce()}} {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
-			o := once(t, srv, opts...)
+			o := newOnce(t, srv, opts...)
 			_, err := o.Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
 				if _, err := o.Key("other").Do(ctx, (&runner{}).run); err != nil {
 					t.Error(err)
@@ -322,10 +344,10 @@ func TestOnceCancelledCallerLeavesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		r := &runner{begun: make(chan struct{}), lasts: time.Minute}
-		running := calls(func() (holdfast.Result, error) { return once(t, srv).Key("key").Do(t.Context(), r.run) })
+		running := calls(func() (once.Result, error) { return newOnce(t, srv).Key("key").Do(t.Context(), r.run) })
 		<-r.begun
 		ctx, cancel := context.WithCancelCause(t.Context())
-		w := calls(func() (holdfast.Result, error) { return holdfast.NewOnce(c, oncePath).Key("key").Do(ctx, r.run) })
+		w := calls(func() (once.Result, error) { return once.New(c, oncePath).Key("key").Do(ctx, r.run) })
 		why := errors.New("enough")
 		cancel(why)
 		<-w.done
@@ -340,7 +362,7 @@ func TestOnceCancelledCallerLeavesNothing(t *testing.T) {
 		}
 		// A run whose caller has given up is recorded if it succeeds all the same.
 		ctx, cancel = context.WithCancelCause(t.Context())
-		got, err := holdfast.NewOnce(c, oncePath).Key("other").Do(ctx, func(ctx context.Context) ([]byte, error) {
+		got, err := once.New(c, oncePath).Key("other").Do(ctx, func(ctx context.Context) ([]byte, error) {
 			cancel(why)
 			<-ctx.Done()
 			wantErr(t, context.Cause(ctx), why)
@@ -349,7 +371,7 @@ func TestOnceCancelledCallerLeavesNothing(t *testing.T) {
 		if err != nil || !got.Ran {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if got := do(t, once(t, srv), "other", r); got.Ran || string(got.Value) != "done" {
+		if got := do(t, newOnce(t, srv), "other", r); got.Ran || string(got.Value) != "done" {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -359,11 +381,11 @@ func TestOnceCancelledCallerLeavesNothing(t *testing.T) {
 func TestOnceRunnerThatLosesTheLockRecordsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
-		next := once(t, srv)
+		next := newOnce(t, srv)
 		var w *call
 		r := &runner{value: "second"}
-		got, err := holdfast.NewOnce(c, oncePath).Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
-			w = calls(func() (holdfast.Result, error) { return next.Key("key").Do(t.Context(), r.run) })
+		got, err := once.New(c, oncePath).Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
+			w = calls(func() (once.Result, error) { return next.Key("key").Do(t.Context(), r.run) })
 			s, err := c.Session(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -381,7 +403,7 @@ func TestOnceRunnerThatLosesTheLockRecordsNothing(t *testing.T) {
 		if w.err != nil || !w.result.Ran {
 			t.Errorf("%+v, %v", w.result, w.err)
 		}
-		if got := do(t, holdfast.NewOnce(c, oncePath), "key", r); string(got.Value) != "second" || got.Token != w.result.Token {
+		if got := do(t, once.New(c, oncePath), "key", r); string(got.Value) != "second" || got.Token != w.result.Token {
 			t.Errorf("%+v; want %+v", got, w.result)
 		}
 		wantCalls(t, r, 1)
@@ -390,7 +412,7 @@ func TestOnceRunnerThatLosesTheLockRecordsNothing(t *testing.T) {
 
 func TestOnceForget(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		o := once(t, srv)
+		o := newOnce(t, srv)
 		r := &runner{value: "x"}
 		if err := o.Key("key").Forget(t.Context()); err != nil {
 			t.Errorf("nothing to forget: %v", err)
@@ -408,7 +430,7 @@ func TestOnceForget(t *testing.T) {
 		}
 		// Forget waits for a run.
 		slow := &runner{begun: make(chan struct{}), lasts: time.Minute}
-		running := calls(func() (holdfast.Result, error) { return once(t, srv).Key("slow").Do(t.Context(), slow.run) })
+		running := calls(func() (once.Result, error) { return newOnce(t, srv).Key("slow").Do(t.Context(), slow.run) })
 		<-slow.begun
 		began := time.Now()
 		if err := o.Key("slow").Forget(t.Context()); err != nil || time.Since(began) != time.Minute {
@@ -449,7 +471,7 @@ func marksOf(t *testing.T, c *zk.Client) (keys map[string]bool) {
 func TestOnceForgetsOldMarks(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
-		keep := holdfast.NewOnce(c, oncePath)
+		keep := once.New(c, oncePath)
 		const n = 300
 		for i := range n {
 			do(t, keep, fmt.Sprint("old", i), &runner{})
@@ -458,7 +480,7 @@ func TestOnceForgetsOldMarks(t *testing.T) {
 		if marks := len(marksOf(t, c)); marks != n {
 			t.Fatalf("%d marks", marks)
 		}
-		o := holdfast.NewOnce(c, oncePath, holdfast.ForgetAfter(time.Hour))
+		o := once.New(c, oncePath, once.ForgetAfter(time.Hour))
 		do(t, o, "young", &runner{}) // after exactly an hour the last ones stay
 		before := len(marksOf(t, c))
 		if before < n+1-16 {
@@ -541,19 +563,19 @@ func newCut(srv *zktest.Server, at int, strike func(op zkproto.Op) zktest.Action
 }
 
 // onceModes are the two promises of a Once.
-var onceModes = map[string][]holdfast.Option{
-	"at least once": {holdfast.ForgetAfter(time.Minute)}, "at most once": {holdfast.AtMostOnce(), holdfast.ForgetAfter(time.Minute)},
+var onceModes = map[string][]once.Option{
+	"at least once": {once.ForgetAfter(time.Minute)}, "at most once": {once.AtMostOnce(), once.ForgetAfter(time.Minute)},
 }
 
 // everywhere runs f with a fault at each request of a Do, until a Do has fewer requests.
-func everywhere(t *testing.T, f func(t *testing.T, srv *zktest.Server, opts []holdfast.Option, at int, fault zktest.Action) (reached bool)) {
+func everywhere(t *testing.T, f func(t *testing.T, srv *zktest.Server, opts []once.Option, at int, fault zktest.Action) (reached bool)) {
 	for mode, opts := range onceModes {
 		for _, fault := range faults {
 			t.Run(fmt.Sprintf("%s/%v", mode, fault), func(t *testing.T) {
 				points := 0
 				for at, reached := 1, true; reached; at++ {
 					inBubble(t, func(t *testing.T, srv *zktest.Server) {
-						do(t, once(t, srv), "older", &runner{}) // so that there is something to forget
+						do(t, newOnce(t, srv), "older", &runner{}) // so that there is something to forget
 						time.Sleep(time.Minute + time.Second)
 						reached = f(t, srv, opts, at, fault)
 					})
@@ -570,19 +592,19 @@ func everywhere(t *testing.T, f func(t *testing.T, srv *zktest.Server, opts []ho
 
 // A connection that is lost at any point of a Do makes nothing fail and nothing run twice.
 func TestOnceUnderLostConnectionsRunsOnce(t *testing.T) {
-	everywhere(t, func(t *testing.T, srv *zktest.Server, opts []holdfast.Option, at int, fault zktest.Action) bool {
+	everywhere(t, func(t *testing.T, srv *zktest.Server, opts []once.Option, at int, fault zktest.Action) bool {
 		c := client(t, srv)
 		var op zkproto.Op
 		cut := newCut(srv, at, func(o zkproto.Op) zktest.Action { op = o; return fault })
 		r := &runner{value: "x"}
 		cut.on.Store(true)
-		got, err := holdfast.NewOnce(c, oncePath, opts...).Key("key").Do(t.Context(), r.run)
+		got, err := once.New(c, oncePath, opts...).Key("key").Do(t.Context(), r.run)
 		cut.on.Store(false)
 		if err != nil || !got.Ran || string(got.Value) != "x" || got.At.IsZero() {
 			t.Errorf("request %d (%v): %+v, %v", at, op, got, err)
 		}
 		wantCalls(t, r, 1)
-		if again := do(t, once(t, srv), "key", r); again.Ran || again.Token != got.Token || !again.At.Equal(got.At) {
+		if again := do(t, newOnce(t, srv), "key", r); again.Ran || again.Token != got.Token || !again.At.Equal(got.At) {
 			t.Errorf("request %d (%v): %+v after %+v", at, op, again, got)
 		}
 		if left, err := c.Ephemerals(t.Context(), "/"); err != nil || len(left) > 0 {
@@ -595,7 +617,7 @@ func TestOnceUnderLostConnectionsRunsOnce(t *testing.T) {
 // A runner that crashes at any point of a Do leaves a key that the next caller runs, or that nobody runs
 // if it counts at most once and had begun. A key whose result was acknowledged is never run again.
 func TestOnceOutlivesACrashAtAnyPoint(t *testing.T) {
-	everywhere(t, func(t *testing.T, srv *zktest.Server, opts []holdfast.Option, at int, fault zktest.Action) bool {
+	everywhere(t, func(t *testing.T, srv *zktest.Server, opts []once.Option, at int, fault zktest.Action) bool {
 		c := client(t, srv)
 		closed := make(chan struct{})
 		var op zkproto.Op
@@ -606,12 +628,12 @@ func TestOnceOutlivesACrashAtAnyPoint(t *testing.T) {
 		})
 		r := &runner{value: "x"}
 		cut.on.Store(true)
-		first, firstErr := holdfast.NewOnce(c, oncePath, opts...).Key("key").Do(t.Context(), r.run)
+		first, firstErr := once.New(c, oncePath, opts...).Key("key").Do(t.Context(), r.run)
 		if cut.on.Store(false); cut.reached.Load() {
 			<-closed
 		}
 		before := r.calls.Load()
-		second, err := once(t, srv, opts...).Key("key").Do(t.Context(), r.run)
+		second, err := newOnce(t, srv, opts...).Key("key").Do(t.Context(), r.run)
 		atMost := len(opts) == 2
 		where := fmt.Sprintf("request %d (%v): %+v, %v; then %+v, %v", at, op, first, firstErr, second, err)
 		switch {
@@ -619,7 +641,7 @@ func TestOnceOutlivesACrashAtAnyPoint(t *testing.T) {
 			t.Errorf("%s: it was acknowledged", where)
 		case atMost && r.calls.Load() > 1, r.most.Load() > 1, r.calls.Load() > 2:
 			t.Errorf("%s: %d calls", where, r.calls.Load())
-		case !atMost && err != nil, err != nil && !errors.Is(err, holdfast.ErrBegun):
+		case !atMost && err != nil, err != nil && !errors.Is(err, once.ErrBegun):
 			t.Errorf("%s", where)
 		case err == nil && !second.Ran && before == 0:
 			t.Errorf("%s: nobody ran", where)
@@ -631,7 +653,7 @@ func TestOnceOutlivesACrashAtAnyPoint(t *testing.T) {
 // The session expires at any point of a Do. The caller lives, so the function has run at the end, unless
 // it counts at most once.
 func TestOnceOutlivesItsSessionAtAnyPoint(t *testing.T) {
-	everywhere(t, func(t *testing.T, srv *zktest.Server, opts []holdfast.Option, at int, fault zktest.Action) bool {
+	everywhere(t, func(t *testing.T, srv *zktest.Server, opts []once.Option, at int, fault zktest.Action) bool {
 		c := client(t, srv)
 		s, err := c.Session(t.Context())
 		if err != nil {
@@ -649,7 +671,7 @@ func TestOnceOutlivesItsSessionAtAnyPoint(t *testing.T) {
 		}
 		r := &runner{value: "x"}
 		cut.on.Store(true)
-		first, firstErr := holdfast.NewOnce(c, oncePath, opts...).Key("key").Do(t.Context(), r.run)
+		first, firstErr := once.New(c, oncePath, opts...).Key("key").Do(t.Context(), r.run)
 		cut.on.Store(false)
 		where := fmt.Sprintf("request %d (%v): %+v, %v", at, op, first, firstErr)
 		atMost := len(opts) == 2
@@ -658,15 +680,15 @@ func TestOnceOutlivesItsSessionAtAnyPoint(t *testing.T) {
 			t.Errorf("%s: %d calls", where, r.calls.Load())
 		case firstErr == nil && !first.Ran, firstErr != nil && first.Ran && !errors.Is(firstErr, holdfast.ErrLost):
 			t.Error(where)
-		case firstErr != nil && !first.Ran && !(atMost && op == zkproto.OpMulti && errors.Is(firstErr, holdfast.ErrBegun)):
+		case firstErr != nil && !first.Ran && !(atMost && op == zkproto.OpMulti && errors.Is(firstErr, once.ErrBegun)):
 			t.Errorf("%s: the function was not called", where)
 		}
-		second, err := once(t, srv, opts...).Key("key").Do(t.Context(), r.run)
+		second, err := newOnce(t, srv, opts...).Key("key").Do(t.Context(), r.run)
 		where += fmt.Sprintf("; then %+v, %v", second, err)
 		switch {
 		case firstErr == nil && (err != nil || second.Ran || second.Token != first.Token):
 			t.Errorf("%s: it was acknowledged", where)
-		case firstErr != nil && (err == nil) == atMost, err != nil && !errors.Is(err, holdfast.ErrBegun):
+		case firstErr != nil && (err == nil) == atMost, err != nil && !errors.Is(err, once.ErrBegun):
 			t.Error(where)
 		case firstErr != nil && err == nil && !second.Ran:
 			t.Errorf("%s: the result was recorded, and Do denies it", where)
@@ -680,7 +702,7 @@ func TestOnceOutlivesItsSessionAtAnyPoint(t *testing.T) {
 // The connection stalls when a mark is on its way, for about as long as the session lives. Whatever Do
 // returns then is true. ErrLost means that nothing is recorded, now or later.
 func TestOnceMarkThatIsHeldUpIsNotGuessed(t *testing.T) {
-	for mode, opts := range map[string][]holdfast.Option{"at least once": nil, "at most once": {holdfast.AtMostOnce()}} {
+	for mode, opts := range map[string][]once.Option{"at least once": nil, "at most once": {once.AtMostOnce()}} {
 		for nth := 1; nth <= 1+len(opts); nth++ { // the beginning, the end
 			for _, how := range []zktest.Action{zktest.Pass, zktest.DropRequest, zktest.DropReply} {
 				t.Run(fmt.Sprintf("%s/%d/%v", mode, nth, how), func(t *testing.T) {
@@ -697,8 +719,8 @@ func TestOnceMarkThatIsHeldUpIsNotGuessed(t *testing.T) {
 	}
 }
 
-func heldUp(t *testing.T, srv *zktest.Server, opts []holdfast.Option, nth int, how zktest.Action, after time.Duration) string {
-	o := once(t, srv, opts...)
+func heldUp(t *testing.T, srv *zktest.Server, opts []once.Option, nth int, how zktest.Action, after time.Duration) string {
+	o := newOnce(t, srv, opts...)
 	r := &runner{value: "x"}
 	var healed sync.WaitGroup
 	n := 0
@@ -719,9 +741,9 @@ func heldUp(t *testing.T, srv *zktest.Server, opts []holdfast.Option, nth int, h
 	first, firstErr := o.Key("key").Do(t.Context(), r.run)
 	healed.Wait()
 	before := r.calls.Load()
-	second, err := once(t, srv).Key("key").Do(t.Context(), r.run)
+	second, err := newOnce(t, srv).Key("key").Do(t.Context(), r.run)
 	where := fmt.Sprintf("after %v: %+v, %v; then %+v, %v", after, first, firstErr, second, err)
-	begun := errors.Is(err, holdfast.ErrBegun)
+	begun := errors.Is(err, once.ErrBegun)
 	switch {
 	case r.calls.Load() > 1 && (firstErr == nil || len(opts) == 1), first.Ran != (before == 1), before > 1:
 		t.Errorf("%s: %d calls", where, r.calls.Load())
@@ -735,7 +757,7 @@ func heldUp(t *testing.T, srv *zktest.Server, opts []holdfast.Option, nth int, h
 			t.Error(where)
 		}
 		return "lost"
-	case errors.Is(firstErr, holdfast.ErrBegun) && !first.Ran && nth == 1 && len(opts) == 1:
+	case errors.Is(firstErr, once.ErrBegun) && !first.Ran && nth == 1 && len(opts) == 1:
 		if !begun {
 			t.Error(where)
 		}
@@ -761,10 +783,10 @@ func TestOnceWithdrawsABeginning(t *testing.T) {
 					return zktest.Pass
 				})
 				r := &runner{}
-				_, err := once(t, srv, holdfast.AtMostOnce()).Key("key").Do(ctx, r.run)
+				_, err := newOnce(t, srv, once.AtMostOnce()).Key("key").Do(ctx, r.run)
 				wantErr(t, err, context.Canceled)
 				wantCalls(t, r, 0)
-				if got := do(t, once(t, srv, holdfast.AtMostOnce()), "key", r); !got.Ran {
+				if got := do(t, newOnce(t, srv, once.AtMostOnce()), "key", r); !got.Ran {
 					t.Errorf("%+v", got)
 				}
 			})
@@ -779,8 +801,8 @@ func TestOnceThatWithdrawsLeavesTheOlderBeginning(t *testing.T) {
 		t.Run(fmt.Sprint(how), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := client(t, srv)
-				_, err := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce()).Every(time.Hour).Do(t.Context(), func(ctx context.Context) ([]byte, error) {
-					expire(t, srv, c)
+				_, err := once.New(c, oncePath, once.AtMostOnce()).Every(time.Hour).Do(t.Context(), func(ctx context.Context) ([]byte, error) {
+					srv.Expire(sessionOf(t, c))
 					<-ctx.Done()
 					return nil, ctx.Err()
 				})
@@ -797,15 +819,15 @@ func TestOnceThatWithdrawsLeavesTheOlderBeginning(t *testing.T) {
 					return zktest.Pass
 				})
 				r := &runner{}
-				_, err = once(t, srv, holdfast.AtMostOnce()).Every(time.Minute).Do(ctx, r.run)
+				_, err = newOnce(t, srv, once.AtMostOnce()).Every(time.Minute).Do(ctx, r.run)
 				wantErr(t, err, context.Canceled)
 				if !struck.Load() {
 					t.Error("no beginning was recorded: the test shows nothing")
 				}
-				_, err = once(t, srv, holdfast.AtMostOnce()).Every(time.Hour).Do(t.Context(), r.run)
-				wantErr(t, err, holdfast.ErrBegun)
+				_, err = newOnce(t, srv, once.AtMostOnce()).Every(time.Hour).Do(t.Context(), r.run)
+				wantErr(t, err, once.ErrBegun)
 				wantCalls(t, r, 0)
-				if got := within(t, once(t, srv, holdfast.AtMostOnce()), time.Minute, r); !got.Ran {
+				if got := within(t, newOnce(t, srv, once.AtMostOnce()), time.Minute, r); !got.Ran {
 					t.Errorf("%+v", got)
 				}
 			})
@@ -816,7 +838,7 @@ func TestOnceThatWithdrawsLeavesTheOlderBeginning(t *testing.T) {
 // If no server answers any more, Do says that it does not know, after two session timeouts at most.
 func TestOnceThatCannotFindOutSaysSo(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		o := once(t, srv)
+		o := newOnce(t, srv)
 		var began time.Time
 		var resume func()
 		srv.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
@@ -837,92 +859,10 @@ func TestOnceThatCannotFindOutSaysSo(t *testing.T) {
 		}
 		srv.Intercept(zkproto.OpMulti, nil)
 		resume()
-		if got := do(t, once(t, srv), "key", r); got.Ran != (r.calls.Load() == 2) {
+		if got := do(t, newOnce(t, srv), "key", r); got.Ran != (r.calls.Load() == 2) {
 			t.Errorf("%+v", got)
 		}
 	})
-}
-
-// A Once and a lock of another kind cannot have one name: the later of the two is refused.
-func TestOnceAndLocksUnderOneNameAreRefused(t *testing.T) {
-	for _, other := range uses() {
-		t.Run(other.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := client(t, srv)
-				h := lock(t, other.of(client(t, srv)))
-				o := holdfast.NewOnce(c, lockPath)
-				r := &runner{}
-				_, err := o.Key("key").Do(t.Context(), r.run)
-				wantErr(t, err, holdfast.ErrKind)
-				wantCalls(t, r, 0)
-				synctest.Wait()
-				if left, err := c.Ephemerals(t.Context(), "/"); err != nil || len(left) > 0 {
-					t.Errorf("left behind: %q, %v", left, err)
-				}
-				unlock(t, h)
-				time.Sleep(10 * time.Minute) // the directories of the other kind go
-				check := func(context.Context) ([]byte, error) {
-					_, err := other.of(c).TryLock(t.Context())
-					wantErr(t, err, holdfast.ErrKind)
-					if foreign, err := holdfast.Foreign(t.Context(), c, lockPath); other.name != "node" && (err != nil || len(foreign) != 1 || foreign[0].Kind != "a Once") {
-						t.Errorf("foreign nodes: %+v, %v", foreign, err)
-					}
-					if err != nil && !strings.Contains(err.Error(), "is of a Once") {
-						t.Errorf("%v; want the kind", err)
-					}
-					return nil, nil
-				}
-				if _, err := o.Key("key").Do(t.Context(), check); err != nil {
-					t.Fatal(err)
-				}
-				check(t.Context()) // its mark stays
-				if err := o.Key("key").Forget(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(10 * time.Minute)
-				unlock(t, lock(t, other.of(c)))
-			})
-		})
-	}
-}
-
-// A Once and another lock come together: one of them runs at each request of the other. Both may be refused,
-// but both must not run.
-func TestOnceAndLocksThatComeTogetherSeeEachOther(t *testing.T) {
-	for _, other := range uses() {
-		for at, reached := 1, true; reached; at++ {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				// With a record of the beginning, there is a request between the look and the run.
-				o, c := holdfast.NewOnce(client(t, srv), lockPath, holdfast.AtMostOnce()), client(t, srv)
-				var inside atomic.Bool
-				var h *holdfast.Hold
-				var lockErr error
-				var cut *cut
-				cut = newCut(srv, at, func(zkproto.Op) zktest.Action {
-					if inside.CompareAndSwap(false, true) {
-						cut.on.Store(false)
-						h, lockErr = other.of(c).TryLock(t.Context())
-						cut.on.Store(true)
-					}
-					return zktest.Pass
-				})
-				cut.on.Store(true)
-				_, err := o.Key("key").Do(t.Context(), func(context.Context) ([]byte, error) {
-					if h != nil && h.Context().Err() == nil {
-						t.Errorf("%s at request %d: both run", other.name, at)
-					}
-					return nil, nil
-				})
-				cut.on.Store(false)
-				if reached = cut.reached.Load(); reached && (err != nil && !errors.Is(err, holdfast.ErrKind) || lockErr != nil && !refused(lockErr)) {
-					t.Errorf("%s at request %d: %v; %v", other.name, at, err, lockErr)
-				}
-				if h != nil {
-					unlock(t, h)
-				}
-			})
-		}
-	}
 }
 
 // An event brings a caller its turn, and its session continues at a server that has not applied the run
@@ -931,8 +871,8 @@ func TestOnceLooksWhereTheRunBeforeIsOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		admin := client(t, srv)
 		r := &runner{value: "x", lasts: time.Minute}
-		first := calls(func() (holdfast.Result, error) { return once(t, srv).Key("key").Do(t.Context(), r.run) })
-		name, err := holdfast.EscapeKey("key")
+		first := calls(func() (once.Result, error) { return newOnce(t, srv).Key("key").Do(t.Context(), r.run) })
+		name, err := once.EscapeKey("key")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -947,7 +887,7 @@ func TestOnceLooksWhereTheRunBeforeIsOver(t *testing.T) {
 				dir, places = d, []string{d + "/" + names[0]}
 			}
 		}
-		second := calls(func() (holdfast.Result, error) { return once(t, srv).Key("key").Do(t.Context(), r.run) })
+		second := calls(func() (once.Result, error) { return newOnce(t, srv).Key("key").Do(t.Context(), r.run) })
 		var hidden, shown atomic.Bool
 		var data []byte
 		srv.Intercept(zkproto.OpDelete, func(path string) zktest.Action {
@@ -994,7 +934,7 @@ func TestOnceLooksWhereTheRunBeforeIsOver(t *testing.T) {
 func TestOnceDoesNotBelieveOtherData(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
-		o := holdfast.NewOnce(c, oncePath)
+		o := once.New(c, oncePath)
 		do(t, o, "key", &runner{})
 		mark := findMarks(t, c)[0]
 		for _, data := range []string{"", "x", "{}", "{}\n", `{"token":0}` + "\n", `{"token":1}`} {
@@ -1016,8 +956,8 @@ func FuzzMark(f *testing.F) {
 		f.Add([]byte(data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, again, err := holdfast.ReadMark(data)
-		if err != nil && !errors.Is(err, holdfast.ErrKind) && !errors.Is(err, holdfast.ErrBegun) || again == nil && !errors.Is(err, holdfast.ErrKind) {
+		r, again, err := once.ReadMark(data)
+		if err != nil && !errors.Is(err, holdfast.ErrKind) && !errors.Is(err, once.ErrBegun) || again == nil && !errors.Is(err, holdfast.ErrKind) {
 			t.Fatalf("%q: %v", data, err)
 		}
 		if again == nil {
@@ -1026,7 +966,7 @@ func FuzzMark(f *testing.F) {
 		if r.Token <= 0 || r.Ran || !r.At.IsZero() {
 			t.Errorf("%q: %+v", data, r)
 		}
-		same, third, err2 := holdfast.ReadMark(again)
+		same, third, err2 := once.ReadMark(again)
 		if fmt.Sprint(same, err2) != fmt.Sprint(r, err) || string(third) != string(again) {
 			t.Errorf("%q is written as %q, which reads as %+v, %v", data, again, same, err2)
 		}
@@ -1037,10 +977,10 @@ func FuzzMark(f *testing.F) {
 // again. The young mark has the same name and the same version, and stays.
 func TestOnceForgetsNoYoungMark(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		other := once(t, srv)
+		other := newOnce(t, srv)
 		var keys []string // of one shard
 		for i := 0; len(keys) < 2; i++ {
-			if key := fmt.Sprint(i); len(keys) == 0 || holdfast.OnceShard(key) == holdfast.OnceShard(keys[0]) {
+			if key := fmt.Sprint(i); len(keys) == 0 || once.Shard(key) == once.Shard(keys[0]) {
 				keys = append(keys, key)
 			}
 		}
@@ -1058,7 +998,7 @@ func TestOnceForgetsNoYoungMark(t *testing.T) {
 			}
 			return zktest.Pass
 		})
-		o := once(t, srv, holdfast.ForgetAfter(time.Minute))
+		o := newOnce(t, srv, once.ForgetAfter(time.Minute))
 		if _, err := o.Key(keys[1]).Do(t.Context(), func(context.Context) ([]byte, error) {
 			running.Store(true)
 			return nil, nil
@@ -1075,20 +1015,20 @@ func TestOnceForgetsNoYoungMark(t *testing.T) {
 // A throttling server delays a call, and makes nothing fail.
 func TestOnceOutlastsAThrottledServer(t *testing.T) {
 	for mode, opts := range onceModes {
-		for name, call := range map[string]func(ctx context.Context, o *holdfast.Once, r *runner) (holdfast.Result, error){
-			"do": func(ctx context.Context, o *holdfast.Once, r *runner) (holdfast.Result, error) {
+		for name, call := range map[string]func(ctx context.Context, o *once.Once, r *runner) (once.Result, error){
+			"do": func(ctx context.Context, o *once.Once, r *runner) (once.Result, error) {
 				return o.Key("key").Do(ctx, r.run)
 			},
-			"within": func(ctx context.Context, o *holdfast.Once, r *runner) (holdfast.Result, error) {
+			"within": func(ctx context.Context, o *once.Once, r *runner) (once.Result, error) {
 				return o.Every(time.Minute).Do(ctx, r.run)
 			},
 		} {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
-					o, th := once(t, srv, opts...), newThrottle(srv)
+					o, th := newOnce(t, srv, opts...), newThrottle(srv)
 					r := &runner{lasts: time.Second, begun: make(chan struct{})}
 					th.on.Store(true)
-					c := calls(func() (holdfast.Result, error) { return call(t.Context(), o, r) })
+					c := calls(func() (once.Result, error) { return call(t.Context(), o, r) })
 					time.Sleep(20 * time.Second)
 					th.on.Store(false)
 					<-r.begun
@@ -1111,7 +1051,7 @@ func TestOnceOutlastsAThrottledServer(t *testing.T) {
 func TestOnceMarksHaveTheACLOfTheOption(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		acl := []zk.ACL{{Perms: zk.PermAll &^ zk.PermAdmin, Scheme: "world", ID: "anyone"}}
-		do(t, once(t, srv, holdfast.WithACL(acl...), holdfast.AtMostOnce()), "key", &runner{})
+		do(t, newOnce(t, srv, once.WithLock(holdfast.WithACL(acl...)), once.AtMostOnce()), "key", &runner{})
 		c := client(t, srv)
 		for _, node := range append(findMarks(t, c), oncePath) {
 			if got, _, err := c.GetACL(t.Context(), node); err != nil || len(got) != 1 || got[0] != acl[0] {
@@ -1174,10 +1114,10 @@ func (l *lateLine) arrive() {
 // nothing is recorded, the request arrives. It does nothing then.
 func TestOnceMarkThatArrivesLateIsNotWritten(t *testing.T) {
 	for name, tt := range map[string]struct {
-		opts []holdfast.Option
+		opts []once.Option
 		nth  int32 // transaction that is late
 	}{
-		"end": {nil, 1}, "beginning": {[]holdfast.Option{holdfast.AtMostOnce()}, 1}, "end at most once": {[]holdfast.Option{holdfast.AtMostOnce()}, 2},
+		"end": {nil, 1}, "beginning": {[]once.Option{once.AtMostOnce()}, 1}, "end at most once": {[]once.Option{once.AtMostOnce()}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -1210,7 +1150,7 @@ func TestOnceMarkThatArrivesLateIsNotWritten(t *testing.T) {
 					})
 				}
 				r := &runner{value: "x"}
-				first, firstErr := holdfast.NewOnce(c, oncePath, tt.opts...).Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
+				first, firstErr := once.New(c, oncePath, tt.opts...).Key("key").Do(t.Context(), func(ctx context.Context) ([]byte, error) {
 					if tt.nth == 2 || tt.opts == nil {
 						l.holds.Store(true)
 					}
@@ -1220,12 +1160,12 @@ func TestOnceMarkThatArrivesLateIsNotWritten(t *testing.T) {
 					t.Fatalf("nothing was late: %+v, %v", first, firstErr)
 				}
 				l.arrive()
-				second, err := once(t, srv).Key("key").Do(t.Context(), r.run)
+				second, err := newOnce(t, srv).Key("key").Do(t.Context(), r.run)
 				where := fmt.Sprintf("%+v, %v; then %+v, %v", first, firstErr, second, err)
 				switch {
 				case name == "beginning" && (firstErr != nil || !first.Ran || err != nil || second.Ran || second.Token != first.Token),
 					name == "end" && (!errors.Is(firstErr, holdfast.ErrLost) || err != nil || !second.Ran),
-					name == "end at most once" && (!errors.Is(firstErr, holdfast.ErrLost) || !errors.Is(err, holdfast.ErrBegun)):
+					name == "end at most once" && (!errors.Is(firstErr, holdfast.ErrLost) || !errors.Is(err, once.ErrBegun)):
 					t.Error(where)
 				}
 			})

@@ -1,4 +1,4 @@
-package holdfast_test
+package once_test
 
 import (
 	"context"
@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
 
-func within(t *testing.T, o *holdfast.Once, d time.Duration, r *runner) holdfast.Result {
+func within(t *testing.T, o *once.Once, d time.Duration, r *runner) once.Result {
 	t.Helper()
 	got, err := o.Every(d).Do(t.Context(), r.run)
 	if err != nil {
@@ -28,7 +29,7 @@ func within(t *testing.T, o *holdfast.Once, d time.Duration, r *runner) holdfast
 // began exactly a period before is not within it.
 func TestWithinCountsFromTheBeginningOfARun(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := once(t, srv, holdfast.WithOwner("a")), once(t, srv)
+		a, b := newOnce(t, srv, once.WithLock(holdfast.WithOwner("a"))), newOnce(t, srv)
 		r := &runner{value: "x", lasts: 4 * time.Second}
 		began := time.Now()
 		first := within(t, a, 10*time.Second, r)
@@ -59,15 +60,15 @@ func TestWithinRunThatIsLongerThanThePeriod(t *testing.T) {
 		const d = 9 * time.Second
 		began := time.Now()
 		long, short := &runner{lasts: 15 * time.Second}, &runner{}
-		o := once(t, srv)
-		first := calls(func() (holdfast.Result, error) { return o.Every(d).Do(t.Context(), long.run) })
+		o := newOnce(t, srv)
+		first := calls(func() (once.Result, error) { return o.Every(d).Do(t.Context(), long.run) })
 		var all []*call
 		for range 3 { // of its own period, and of the next
-			all = append(all, calls(func() (holdfast.Result, error) { return once(t, srv).Every(d).Do(t.Context(), short.run) }))
+			all = append(all, calls(func() (once.Result, error) { return newOnce(t, srv).Every(d).Do(t.Context(), short.run) }))
 		}
 		time.Sleep(10 * time.Second)
 		for range 3 {
-			all = append(all, calls(func() (holdfast.Result, error) { return once(t, srv).Every(d).Do(t.Context(), short.run) }))
+			all = append(all, calls(func() (once.Result, error) { return newOnce(t, srv).Every(d).Do(t.Context(), short.run) }))
 		}
 		<-first.done
 		for i, c := range all {
@@ -90,12 +91,12 @@ func TestWithinFailedRuns(t *testing.T) {
 	broken := errors.New("broken")
 	for mode, opts := range onceModes {
 		atMost := len(opts) == 2
-		for name, end := range map[string]func(t *testing.T, srv *zktest.Server, o *holdfast.Once, c *zk.Client){
-			"failure": func(t *testing.T, _ *zktest.Server, o *holdfast.Once, _ *zk.Client) {
+		for name, end := range map[string]func(t *testing.T, srv *zktest.Server, o *once.Once, c *zk.Client){
+			"failure": func(t *testing.T, _ *zktest.Server, o *once.Once, _ *zk.Client) {
 				_, err := o.Every(time.Minute).Do(t.Context(), (&runner{err: broken}).run)
 				wantErr(t, err, broken)
 			},
-			"crash": func(t *testing.T, srv *zktest.Server, o *holdfast.Once, c *zk.Client) {
+			"crash": func(t *testing.T, srv *zktest.Server, o *once.Once, c *zk.Client) {
 				_, err := o.Every(time.Minute).Do(t.Context(), func(ctx context.Context) ([]byte, error) {
 					s, err := c.Session(t.Context())
 					if err != nil {
@@ -111,17 +112,17 @@ func TestWithinFailedRuns(t *testing.T) {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					c := client(t, srv)
-					o := holdfast.NewOnce(c, oncePath, opts...)
+					o := once.New(c, oncePath, opts...)
 					within(t, o, time.Minute, &runner{value: "earlier"})
 					time.Sleep(time.Minute)
 					end(t, srv, o, c)
 					r := &runner{}
-					got, err := once(t, srv).Every(time.Minute).Do(t.Context(), r.run)
+					got, err := newOnce(t, srv).Every(time.Minute).Do(t.Context(), r.run)
 					if atMost {
-						wantErr(t, err, holdfast.ErrBegun)
+						wantErr(t, err, once.ErrBegun)
 						wantCalls(t, r, 0)
 						time.Sleep(time.Minute)
-						got, err = once(t, srv, opts...).Every(time.Minute).Do(t.Context(), r.run)
+						got, err = newOnce(t, srv, opts...).Every(time.Minute).Do(t.Context(), r.run)
 					}
 					if err != nil || !got.Ran {
 						t.Errorf("%+v, %v", got, err)
@@ -143,7 +144,7 @@ func TestWithinClockThatGoesBack(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
 			c := client(t, srv)
-			o := holdfast.NewOnce(c, oncePath)
+			o := once.New(c, oncePath)
 			first := within(t, o, time.Minute, &runner{})
 			marks := findMarks(t, c)
 			if len(marks) != 1 {
@@ -191,7 +192,7 @@ func findMarks(t *testing.T, c *zk.Client) (paths []string) {
 // A fleet is programs on several hosts that fire the same job, by clocks that differ.
 type fleet struct {
 	period, apart, lasts time.Duration // apart: the largest difference of two clocks
-	fire                 func(o *holdfast.Once, at time.Time, f func(context.Context) ([]byte, error)) (holdfast.Result, error)
+	fire                 func(o *once.Once, at time.Time, f func(context.Context) ([]byte, error)) (once.Result, error)
 }
 
 // run lets 20 hosts fire, and returns how often the job ran for each scheduled time, and when runs began.
@@ -208,7 +209,7 @@ func (f fleet) run(t *testing.T, srv *zktest.Server, lasts time.Duration) (perFi
 		if i < 2 {
 			fast = time.Duration(i) * f.apart
 		}
-		o := once(t, srv, holdfast.ForgetAfter(10*time.Minute))
+		o := newOnce(t, srv, once.ForgetAfter(10*time.Minute))
 		wg.Go(func() {
 			for at := start.Add(f.apart); at.Before(start.Add(lasts)); at = at.Add(f.period) {
 				time.Sleep(time.Until(at.Add(-fast)))
@@ -236,7 +237,7 @@ func (f fleet) run(t *testing.T, srv *zktest.Server, lasts time.Duration) (perFi
 // is the key, so each fire runs exactly once.
 func TestOnceUnderSkewRunsEachFireOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		f := fleet{10 * time.Second, time.Minute, 7 * time.Second, func(o *holdfast.Once, at time.Time, f func(context.Context) ([]byte, error)) (holdfast.Result, error) {
+		f := fleet{10 * time.Second, time.Minute, 7 * time.Second, func(o *once.Once, at time.Time, f func(context.Context) ([]byte, error)) (once.Result, error) {
 			return o.Key(at.UTC().Format(time.RFC3339)).Do(t.Context(), f)
 		}}
 		perFire, _ := f.run(t, srv, time.Hour)
@@ -261,7 +262,7 @@ func TestWithinUnderSkewRunsOncePerPeriod(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				f := fleet{tt.period, tt.apart, time.Second, func(o *holdfast.Once, _ time.Time, f func(context.Context) ([]byte, error)) (holdfast.Result, error) {
+				f := fleet{tt.period, tt.apart, time.Second, func(o *once.Once, _ time.Time, f func(context.Context) ([]byte, error)) (once.Result, error) {
 					return o.Every(tt.d).Do(t.Context(), f)
 				}}
 				perFire, began := f.run(t, srv, tt.lasts)

@@ -1,17 +1,19 @@
-package holdfast
+package once
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
+	"holdfast"
+	"holdfast/internal/lend"
 	"holdfast/zk"
 )
 
 // A Turn is the right of a lock's holder to do what a [Job] stands for. See [Job.Turn].
 type Turn struct {
 	job  *call
-	hold *Hold
+	hold *holder
 	seen record
 	done bool // Done has succeeded
 }
@@ -26,65 +28,67 @@ type Turn struct {
 //
 //   - of a reader, a permit or a slot, which others can hold at the same time;
 //   - of several locks;
-//   - of a lock that another Hold has joined (see [Reentrant]);
+//   - of a lock that another Hold has joined (see [holdfast.Reentrant]);
 //   - of a lock with WithLocalHandoff or WithKeep, since a Turn tells runs apart by the token and the age of their nodes;
 //   - of a lock of another client, since the run is recorded through the client of the lock.
 //
-// The error is ErrLost or ErrNotHeld if the Hold is over.
-func (job *Job) Turn(ctx context.Context, h *Hold) (*Turn, Result, error) {
+// The error is holdfast.ErrLost or holdfast.ErrNotHeld if the Hold is over.
+func (job *Job) Turn(ctx context.Context, hold *holdfast.Hold) (*Turn, Result, error) {
 	j, err := job.call()
 	o := job.once
 	switch {
 	case err != nil:
-	case o.options.once.atMostOnce:
+	case o.options.atMostOnce:
 		err = fmt.Errorf("%w: a Turn cannot honour AtMostOnce", zk.ErrBadArguments)
 	default:
-		err = h.meets(demand{by: "a Turn", client: o.client, one: true})
+		err = lend.Meets(hold, lend.Demand{By: "a Turn", Client: o.client, One: true})
 	}
+	var h *holder
 	var seen record
 	if err == nil {
+		h = holderOf(hold)
 		seen, err = j.look(ctx, h)
 	}
 	if err == nil {
-		if last := j.counts(seen, h.first()); last != nil {
+		if last := j.counts(seen, h.place); last != nil {
 			return nil, last.result(), last.outcome()
 		}
-		err = h.over()
+		err = h.Err()
 	}
 	if err != nil {
-		return nil, Result{}, &Error{Op: "turn", Path: j.dir, Err: err}
+		return nil, Result{}, &holdfast.Error{Op: "turn", Path: j.dir, Err: err}
 	}
 	return &Turn{job: j, hold: h, seen: seen}, Result{}, nil
 }
 
 // Done records that the run has succeeded, with its value. Only the holder of the lock can do that (see
-// [Hold.Commit]). The errors are those of [Job.Do]: ErrLost if the run is not recorded because the lock was lost,
-// and ErrUncertain if Done cannot find out. The error is zk.ErrBadArguments if a run was recorded since Turn: by Done of
+// [holdfast.Hold.Commit]). The errors are those of [Job.Do]: holdfast.ErrLost if the run is not recorded because the lock was lost,
+// and holdfast.ErrUncertain if Done cannot find out. The error is zk.ErrBadArguments if a run was recorded since Turn: by Done of
 // this Turn, or by another caller, who has used another lock. A Turn is not safe for concurrent use.
 func (t *Turn) Done(ctx context.Context, value []byte) (Result, error) {
 	j, h := t.job, t.hold
 	if t.done {
-		return Result{}, &Error{Op: "record", Path: j.dir, Err: fmt.Errorf("%w: the run of this Turn is recorded: call Turn again for the next run", zk.ErrBadArguments)}
+		return Result{}, &holdfast.Error{Op: "record", Path: j.dir, Err: fmt.Errorf("%w: the run of this Turn is recorded: call Turn again for the next run", zk.ErrBadArguments)}
 	}
-	m := &mark{Owner: j.options.note.Owner, Token: h.Token(), Began: h.first().Ctime(), value: value}
+	m := &mark{Owner: j.owner, Token: h.Token(), Began: h.place.Ctime(), value: value}
 	r, err := m.result(), error(nil)
 	r.Ran = true
-	if len(value) > MaxOnceValue {
-		err = fmt.Errorf("%w: %d bytes; want at most %d", zk.ErrTooLarge, len(value), MaxOnceValue)
+	if len(value) > MaxValue {
+		err = fmt.Errorf("%w: %d bytes; want at most %d", zk.ErrTooLarge, len(value), MaxValue)
 	} else {
 		err = j.finish(ctx, h, t.seen, m)
-		for errors.Is(err, zk.ErrNoNode) && !errors.Is(err, ErrLost) { // the directory of the key, or an old mark
-			if err = ensure(ctx, h.first(), j.dir); err == nil {
+		for errors.Is(err, zk.ErrNoNode) && !errors.Is(err, holdfast.ErrLost) { // the directory of the key, or an old mark
+			if err = lend.Ensure(ctx, h.place, j.dir); err == nil {
 				t.seen.done = nil
 				err = j.finish(ctx, h, t.seen, m)
 			}
 		}
 	}
-	if recorded := errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion); recorded && !errors.Is(err, ErrLost) {
+	if recorded := errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion); recorded && !errors.Is(err, holdfast.ErrLost) {
 		err = fmt.Errorf("%w: another run was recorded since this Turn began: call Turn once for each run, and use one lock for all runs", zk.ErrBadArguments)
 	}
 	if err != nil {
-		return r, &Error{Op: "record", Path: j.dir, Err: err}
+		return r, &holdfast.Error{Op: "record", Path: j.dir, Err: err}
 	}
 	t.done = true
 	r.At = j.recorded(ctx, h, m.Token)

@@ -1,4 +1,4 @@
-package holdfast_test
+package once_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/once"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -24,7 +25,7 @@ func ExampleOnce() {
 	defer c.Close()
 
 	for _, host := range []string{"web1", "web2"} { // each in its own process
-		reports := holdfast.NewOnce(c, "/holdfast/once/report", holdfast.WithOwner(host), holdfast.ForgetAfter(30*24*time.Hour))
+		reports := once.New(c, "/holdfast/once/report", once.WithLock(holdfast.WithOwner(host)), once.ForgetAfter(30*24*time.Hour))
 		r, err := reports.Key("2026-11-23").Do(ctx, func(context.Context) ([]byte, error) {
 			return []byte("17 pages"), nil
 		})
@@ -50,7 +51,7 @@ func ExampleJob() {
 	}
 	defer c.Close()
 
-	cleanup := holdfast.NewOnce(c, "/holdfast/once/cleanup").Every(150 * time.Second)
+	cleanup := once.New(c, "/holdfast/once/cleanup").Every(150 * time.Second)
 	for range 3 {
 		r, err := cleanup.Do(ctx, func(context.Context) ([]byte, error) {
 			fmt.Println("cleaning up")
@@ -66,7 +67,7 @@ func ExampleJob() {
 }
 
 // An invoice must not be sent twice. If the first attempt fails half way, a person has to look.
-func ExampleAtMostOnce() {
+func ExampleOption_atMostOnce() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	ctx := context.Background()
@@ -76,12 +77,12 @@ func ExampleAtMostOnce() {
 	}
 	defer c.Close()
 
-	invoices := holdfast.NewOnce(c, "/holdfast/once/invoices", holdfast.AtMostOnce())
+	invoices := once.New(c, "/holdfast/once/invoices", once.AtMostOnce())
 	send := func(context.Context) ([]byte, error) { return nil, errors.New("the mail server hung up") }
 	_, err = invoices.Key("invoice 4711").Do(ctx, send)
 	fmt.Println(err)
 	_, err = invoices.Key("invoice 4711").Do(ctx, send)
-	fmt.Println("begun before:", errors.Is(err, holdfast.ErrBegun))
+	fmt.Println("begun before:", errors.Is(err, once.ErrBegun))
 
 	fmt.Println(invoices.Key("invoice 4711").Forget(ctx)) // the person has found that it was not sent
 	r, err := invoices.Key("invoice 4711").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
@@ -104,7 +105,7 @@ func ExampleResult() {
 	}
 	defer c.Close()
 
-	o := holdfast.NewOnce(c, "/holdfast/once/import", holdfast.WithOwner("web1"))
+	o := once.New(c, "/holdfast/once/import", once.WithLock(holdfast.WithOwner("web1")))
 	first, err := o.Key("file 1").Do(ctx, func(context.Context) ([]byte, error) { return []byte("12 rows"), nil })
 	if err != nil {
 		log.Fatal(err)
@@ -115,4 +116,40 @@ func ExampleResult() {
 	}
 	fmt.Println(later.Token == first.Token, later.At.Equal(first.At), string(later.Value), later.Owner)
 	// Output: true true 12 rows web1
+}
+
+// A lock that is held for other reasons also guards what is done once for each date.
+func ExampleTurn() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	reports := once.New(c, "/holdfast/once/reports", once.WithLock(holdfast.WithOwner("web1")))
+	for range 2 {
+		err := holdfast.Do(ctx, holdfast.NewMutex(c, "/holdfast/locks/reports"), func(ctx context.Context) error {
+			h, _ := holdfast.FromContext(ctx)
+			turn, last, err := reports.Key("2026-11-23").Turn(ctx, h)
+			switch {
+			case err != nil:
+				return err
+			case turn == nil:
+				fmt.Println("done by", last.Owner)
+				return nil
+			}
+			fmt.Println("writing the report")
+			_, err = turn.Done(ctx, nil)
+			return err
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// writing the report
+	// done by web1
 }
