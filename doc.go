@@ -27,7 +27,7 @@
 //   - [Election]: one leader with a value that everybody can follow.
 //   - [Detached]: a lock that outlives its session and is unlocked by its id, for work that a program only starts.
 //   - package [holdfast/once]: a function that runs once for each key, or once in a period, whoever calls it.
-//   - [Shards]: n numbered shards over any number of workers, each with one worker at a time.
+//   - package [holdfast/shards]: n numbered shards over any number of workers, each with one worker at a time.
 //
 // Package holdfast/reserve keeps a lock for a time after its holder. [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
 // to release the lock, and [Break] takes the lock away from a holder that is stuck.
@@ -67,7 +67,7 @@
 // If different locks of this package meet on one path of one layout, exclusive excludes all and shared
 // excludes exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore, slots, a NodeLock and a once.Once
 // under one name, or two layouts, do not exclude each other. So the later one is refused with ErrKind. If two
-// come together, at least one is refused. The same is true of [Shards] and another lock at their path, and of a [Tree]
+// come together, at least one is refused. The same is true of shards and another lock at their path, and of a [Tree]
 // and another lock at its path or anywhere below it. [Foreign] lists nodes that belong to no known lock.
 //
 // # Goroutines
@@ -78,10 +78,6 @@
 // With [WithKeep], a goroutine per tenure watches the queue for others, until one has joined or the tenure is
 // over. [Hold.Release] leaves a goroutine that completes the removal of the nodes. A Lock that fails may
 // leave one that removes its node. All of them end when the nodes are gone or the session is over.
-//
-// [Shards.Run] owns one goroutine that campaigns and leads, one for each shard that it has
-// or waits for, and for each shard whose context has ended one that waits for the function. Run
-// waits for all of them, except those of a function that is stuck: they end with that function.
 //
 // All types are safe for concurrent use.
 package holdfast

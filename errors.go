@@ -25,14 +25,6 @@ var (
 	// ErrLimit means that the limit of a semaphore, or the number of slots, is not known, or that others use
 	// another limit than the program claims, or that the limit is less than the number of permits asked for.
 	ErrLimit = errors.New("semaphore limit")
-	// ErrMoving means that a shard is to move to another worker. It is the cause of the shard's context.
-	ErrMoving = errors.New("shard moves to another worker")
-	// ErrStuck means that a function goes on though the context of its shard has ended long ago (see
-	// WithMoveLimit). The shard stays locked until the function returns or the session ends.
-	ErrStuck = errors.New("shard's function does not return")
-	// ErrShardCount means that others use another number of shards than the program claims, or that
-	// something else is stored.
-	ErrShardCount = errors.New("number of shards")
 	// ErrKind means that another kind of lock, or one in another layout, has this name. It would not
 	// exclude this one. The error says which, and what to do: a flag of the command, and in brackets what a
 	// program uses. It also means that a [Tree] is above this lock, or that another lock is in this Tree.

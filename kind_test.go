@@ -17,6 +17,7 @@ import (
 	"holdfast/layout"
 	"holdfast/once"
 	"holdfast/reserve"
+	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -388,7 +389,7 @@ func plainAt(path string) []party {
 			return func() error { return d.Unlock(ctx, claim.ID) }, err
 		}},
 		{name: "shards", shards: true, enter: inside(func(ctx context.Context, c *zk.Client, f func(context.Context)) error {
-			return holdfast.NewShards(c, path, 2, holdfast.WithSettle(0)).Run(ctx, func(ctx context.Context, _ holdfast.Shard) error { f(ctx); return nil })
+			return shards.New(c, path, 2, shards.WithSettle(0)).Run(ctx, func(ctx context.Context, _ shards.Shard) error { f(ctx); return nil })
 		})},
 	}
 	for i := range all {
@@ -790,37 +791,6 @@ func TestLookBelowATreeIsBounded(t *testing.T) {
 			t.Errorf("%v; want %q in it", err, want)
 		}
 		wantNoNodes(t, c)
-	})
-}
-
-// A lock that is tried at the path of shards withdraws, and the workers go on.
-func TestShardsOutlastALockThatIsTriedAtTheirPath(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		b := newBoard(t, srv, 4)
-		a := b.join("a")
-		b.settle()
-		c := client(t, srv)
-		tried := false
-		srv.Intercept(zkproto.OpCreate2, func(path string) zktest.Action {
-			if strings.HasPrefix(path, shardsPath+"/shards/") && !tried { // a shard moves to the newcomer
-				tried = true
-				var node string
-				if node, _, _ = c.Create(t.Context(), shardsPath+"/_c_x-lock-", nil, zk.EphemeralSequential); node == "" {
-					t.Error("no lock was tried")
-				}
-				time.AfterFunc(300*time.Millisecond, func() { c.Delete(context.Background(), node, zk.AnyVersion) })
-			}
-			return zktest.Pass
-		})
-		other := b.join("b")
-		time.Sleep(5 * time.Second)
-		b.settle()
-		b.wantBalance(map[string]int{"a": 1, "b": 1})
-		if !tried {
-			t.Error("no shard has moved: the test shows nothing")
-		}
-		other.leave()
-		a.leave()
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"holdfast"
 	"holdfast/once"
 	"holdfast/reserve"
+	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -270,7 +271,7 @@ func TestReadsAreBehindAWrite(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					holdfast.NewShards(c, lockPath, 2).Run(ctx, func(ctx context.Context, _ holdfast.Shard) error {
+					shards.New(c, lockPath, 2).Run(ctx, func(ctx context.Context, _ shards.Shard) error {
 						<-ctx.Done()
 						return nil
 					})
@@ -289,7 +290,7 @@ func TestReadsAreBehindAWrite(t *testing.T) {
 				}
 			},
 			func(ctx context.Context, c *zk.Client) (any, error) {
-				all, err := holdfast.NewShards(c, lockPath, 2).Assignment(ctx)
+				all, err := shards.New(c, lockPath, 2).Assignment(ctx)
 				present := 0
 				for _, w := range all {
 					if w.Session != 0 {

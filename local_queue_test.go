@@ -544,7 +544,6 @@ func TestBadOptionFailsItsCallerAlone(t *testing.T) {
 		"an invalid ACL":             holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "nonsense", ID: "x"}),
 		"a value that is a request":  holdfast.WithValue([]byte("__REVOKE__")),
 		"a value that is too large":  holdfast.WithValue(bytes.Repeat([]byte("x"), 2<<20)),
-		"WithWeight":                 holdfast.WithWeight(2),
 		"a layout without mutexes":   holdfast.WithLayout(holdfast.Layout{Name: "none", Exclusive: []string{"*lock-", "*__WRIT__"}, Shared: []string{"*__READ__"}}),
 	} {
 		for line, with := range map[string]holdfast.Option{"WithKeep": holdfast.WithKeep(time.Second), "WithLocalHandoff": holdfast.WithLocalHandoff(5)} {

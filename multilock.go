@@ -106,7 +106,7 @@ const (
 	writeStrength
 )
 
-// NewMultiLock makes one lock of several locks of this package, in any order. An Election and a Shards
+// NewMultiLock makes one lock of several locks of this package, in any order. An Election
 // cannot be among them. The same lock may be named several times. It is acquired once, in its strongest form:
 // as writer rather than as reader, and with the largest number of permits. NewMultiLock sends nothing. Lock
 // returns what is wrong with the list: zk.ErrBadArguments for two locks that cannot be ordered or would wait

@@ -20,8 +20,6 @@ import (
 //	WithValue                           Mutex, RWMutex, Semaphore, Tree
 //	Reentrant                           Mutex, RWMutex, NodeLock
 //	WithLocalHandoff, WithKeep          Mutex, RWMutex; without effect on the read side
-//	WithWeight, WithSettle,
-//	WithMoveLimit, WithHandover         Shards
 //
 // If a kind of lock cannot honour an option, or a time or a number is negative, every call on the lock fails with
 // zk.ErrBadArguments, and the error names the option and the kind.
@@ -34,7 +32,6 @@ type options struct {
 	acl       []zk.ACL
 	reentrant bool
 	observers []*Observer
-	shards    shardOptions
 	handoffs  int           // in memory, before the lock goes back to the ensemble; see internal/tenure
 	keep      time.Duration // how long the client keeps the lock after Unlock; see internal/tenure
 
@@ -59,10 +56,6 @@ const (
 	setReentrant
 	setHandoff
 	setKeep
-	setWeight
-	setSettle
-	setMoveLimit
-	setHandover
 
 	setNote = setOwner | setReason | setLabels
 )
@@ -70,7 +63,7 @@ const (
 // settings are the names of the options, in the order of their bits.
 var settings = [...]string{
 	"WithOwner", "WithReason", "WithLabels", "WithinSession", "WithValue", "WithACL", "WithLayout", "WithObserver", "Reentrant",
-	"WithLocalHandoff", "WithKeep", "WithWeight", "WithSettle", "WithMoveLimit", "WithHandover",
+	"WithLocalHandoff", "WithKeep",
 }
 
 // takes has the options that each kind of lock can honour, by the words for the kind in messages.
@@ -84,12 +77,12 @@ var takes = map[string]setting{
 	"a Detached":  setNote | setWithin | setACL | setLayout,
 	"an Election": setACL | setLayout | setObserver,
 	"a Once":      setNote | setWithin | setACL | setObserver,
-	"a Shards":    setNote | setWithin | setACL | setObserver | setWeight | setSettle | setMoveLimit | setHandover,
+	"a Shards":    setNote | setWithin | setACL | setObserver, // of package shards
 }
 
 // newOptions returns the options of a kind of lock. With those that it cannot honour, every call on the lock fails.
 func newOptions(kind string, opts []Option) options {
-	o := options{grammar: names.Default, shards: shardOptions{weight: 1, settle: defaultSettle, moveLimit: defaultMoveLimit}}
+	o := options{grammar: names.Default}
 	for _, opt := range opts {
 		opt(&o)
 	}

@@ -15,6 +15,7 @@ import (
 	"holdfast/layout"
 	"holdfast/once"
 	"holdfast/reserve"
+	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -98,14 +99,9 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		"WithLocalHandoff(0)": holdfast.WithLocalHandoff(0),
 		"WithKeep":            holdfast.WithKeep(time.Second),
 		"WithKeep(0)":         holdfast.WithKeep(0),
-		"WithWeight":          holdfast.WithWeight(2),
-		"WithSettle":          holdfast.WithSettle(0),
-		"WithMoveLimit":       holdfast.WithMoveLimit(time.Hour),
-		"WithHandover":        holdfast.WithHandover(0),
 	}
 	negative := map[string]holdfast.Option{
 		"WithLocalHandoff": holdfast.WithLocalHandoff(-1), "WithKeep": holdfast.WithKeep(-1),
-		"WithWeight": holdfast.WithWeight(-1), "WithSettle": holdfast.WithSettle(-1), "WithMoveLimit": holdfast.WithMoveLimit(-1), "WithHandover": holdfast.WithHandover(-1),
 	}
 	const (
 		notes = "WithOwner WithReason WithLabels WithinSession WithACL WithLocalHandoff(0) WithKeep(0) "
@@ -217,11 +213,11 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 				return err
 			},
 		}},
-		{"a Shards", notes + "WithObserver WithWeight WithSettle WithMoveLimit WithHandover", map[string]call{
+		{"a Shards", notes + "WithObserver", map[string]call{
 			"run": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
 				ctx, cancel := context.WithCancel(ctx)
 				defer cancel()
-				err := holdfast.NewShards(c, lockPath, 1, opts...).Run(ctx, func(ctx context.Context, _ holdfast.Shard) error {
+				err := shards.New(c, lockPath, 1, shards.WithLock(opts...)).Run(ctx, func(ctx context.Context, _ shards.Shard) error {
 					cancel()
 					<-ctx.Done()
 					return nil
@@ -314,8 +310,8 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			_, err := o.Key("key").Do(ctx, func(context.Context) ([]byte, error) { return nil, nil })
 			return err
 		}
-		shards := func(n int, opts ...holdfast.Option) error {
-			return holdfast.NewShards(c, path, n, opts...).Run(ctx, func(context.Context, holdfast.Shard) error { return nil })
+		run := func(n int, opts ...shards.Option) error {
+			return shards.New(c, path, n, opts...).Run(ctx, func(context.Context, shards.Shard) error { return nil })
 		}
 		for _, tt := range []struct {
 			err  error
@@ -330,7 +326,7 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{lock(holdfast.NewMultiLock(holdfast.NewMutex(c, ""))), "holdfast: try lock: invalid path: it is empty"},
 			{lock(holdfast.NewMutex(c, strings.Repeat("/a", 129))), "it has 129 parts, and the path of a lock has at most 128"},
 			{do(once.New(c, "")), "holdfast: do: invalid path: it is empty"},
-			{holdfast.NewShards(c, "", 2).Run(ctx, nil), "holdfast: run shards: invalid path: it is empty"},
+			{shards.New(c, "", 2).Run(ctx, nil), "holdfast: run shards: invalid path: it is empty"},
 			{lock(holdfast.NewMultiLock()), "holdfast: try lock: bad arguments: a MultiLock needs at least one lock"},
 			{lock(holdfast.NewMultiLock(nil)), "a MultiLock got a nil Locker"},
 			{lock(holdfast.NewMultiLock(reserve.Locker(holdfast.NewMutex(c, path)))), "wrap the whole MultiLock instead"},
@@ -344,9 +340,9 @@ func TestErrorsOfMistakesSayWhatToDo(t *testing.T) {
 			{lock(holdfast.NewSemaphore(c, path, -1).Locker(1)), "the claim is -1: want 1 or more"},
 			{lock(holdfast.NewSemaphore(c, path, 2).Locker(0)), "0 permits asked for: want 1 or more"},
 			{holdfast.NewSemaphore(c, path, 2).SetLimit(ctx, 0), "semaphore limit: 0: want 1 or more"},
-			{shards(0), "number of shards: 0: want 1 to 65536"},
-			{shards(2, holdfast.WithWeight(1<<20+1)), "WithWeight(1048577): want 0 to 1048576"},
-			{shards(2, holdfast.WithSettle(-1)), "holdfast: run shards " + path + ": bad arguments: WithSettle(-1ns) is negative"},
+			{run(0), "number of shards: 0: want 1 to 65536"},
+			{run(2, shards.WithWeight(1<<20+1)), "WithWeight(1048577): want 0 to 1048576"},
+			{run(2, shards.WithSettle(-1)), "holdfast: run shards " + path + ": bad arguments: WithSettle(-1ns) is negative"},
 		} {
 			if tt.err == nil || !strings.Contains(tt.err.Error(), tt.says) {
 				t.Errorf("%v; want %q in it", tt.err, tt.says)

@@ -431,31 +431,6 @@ func TestLeadPausesBetweenTermsThatAreTakenAway(t *testing.T) {
 	})
 }
 
-// The same with a shard: its function is not called hundreds of times a second.
-func TestShardsPauseWhenTheyAreTakenAway(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, admin := client(t, srv), client(t, srv)
-		var calls atomic.Int32
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		s := holdfast.NewShards(c, lockPath, 2)
-		err := s.Run(ctx, func(ctx context.Context, shard holdfast.Shard) error {
-			if shard.Number == 0 {
-				calls.Add(1)
-				if err := holdfast.Break(context.Background(), admin, s.Path(0), shard.Token); err != nil {
-					t.Error(err)
-				}
-			}
-			<-ctx.Done()
-			return nil
-		})
-		wantErr(t, err, context.DeadlineExceeded)
-		if n := calls.Load(); n < 40 || n > 140 {
-			t.Errorf("%d calls in a minute", n)
-		}
-	})
-}
-
 // Somebody removes the node of each attempt. A wait goes on, and a try tries again, but not without a pause. When nobody
 // removes them any more, the caller has the lock soon.
 func TestAttemptsPauseWhenTheirNodesAreRemoved(t *testing.T) {

@@ -295,48 +295,6 @@ func wantBegun(t *testing.T, began <-chan int) {
 	}
 }
 
-// The number of shards changes when there is neither a worker nor a locked shard. The data of a semaphore that nobody
-// uses do not keep shards out, nor those of shards a semaphore.
-func TestNumberOfShardsThatNobodyUsesCanBeReplaced(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		run := func(n int) (stop func() error, began chan int) {
-			began = make(chan int, n)
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() {
-				done <- holdfast.NewShards(client(t, srv), lockPath, n).Run(ctx, func(ctx context.Context, s holdfast.Shard) error {
-					began <- s.Number
-					<-ctx.Done()
-					return nil
-				})
-			}()
-			return func() error { cancel(); return <-done }, began
-		}
-		for _, n := range []int{3, 5, 2} {
-			stop, began := run(n)
-			for range n {
-				wantBegun(t, began)
-			}
-			other, _ := run(n + 1)
-			time.Sleep(3 * time.Second)
-			if err := other(); !errors.Is(err, holdfast.ErrShardCount) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("it is %d, not %d, and the session of %s/workers/", n, n+1, lockPath)) {
-				t.Errorf("%v; want ErrShardCount, and who uses the number", err)
-			}
-			wantErr(t, stop(), context.Canceled)
-		}
-		// A shard whose function is stuck.
-		stuck := lock(t, holdfast.NewMutex(client(t, srv), lockPath+"/shards/0001"))
-		other, _ := run(4)
-		time.Sleep(3 * time.Second)
-		wantErr(t, other(), holdfast.ErrShardCount)
-		unlock(t, stuck)
-		unlock(t, lock(t, holdfast.NewSemaphore(client(t, srv), lockPath, 2).Locker(1)))
-		stop, began := run(4)
-		wantBegun(t, began)
-		wantErr(t, stop(), context.Canceled)
-	})
-}
-
 // A caller without a number follows the stored one. A caller that claims another is refused.
 func TestNumberIsStoredAndVerified(t *testing.T) {
 	eachLimited(t, func(t *testing.T, srv *zktest.Server, turnstile string, of func(int, ...holdfast.Option) (limited, holdfast.Locker)) {

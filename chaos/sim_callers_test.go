@@ -13,6 +13,7 @@ import (
 	"holdfast/layout"
 	"holdfast/once"
 	"holdfast/reserve"
+	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zk/admin"
 )
@@ -165,7 +166,7 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 	b.refused(ctx, "path", func() error { return once.New(c, "relative").Key("key").ForgetRun(ctx, 7) }, zk.ErrInvalidPath)
 	b.refused(ctx, "path", func() error { return once.New(c, "relative").Every(time.Hour).ForgetRun(ctx, 7) }, zk.ErrInvalidPath)
 	b.refused(ctx, "path", func() error {
-		_, err := holdfast.NewShards(c, "relative", 1).Assignment(ctx)
+		_, err := shards.New(c, "relative", 1).Assignment(ctx)
 		return err
 	}, zk.ErrInvalidPath)
 	b.refused(ctx, "token", func() error { return holdfast.Break(ctx, c, path, 0) }, holdfast.ErrNotHeld)

@@ -21,7 +21,7 @@ var coveredFlag = flag.Int("covered", 0, "measure how much of the locks and of t
 const leastCovered = 90
 
 // simulated are the packages that are counted. Those of the locks have one figure, and the client has one.
-var simulated = []string{"holdfast", "holdfast/once", "holdfast/reserve", "holdfast/internal/tenure", "holdfast/zk"}
+var simulated = []string{"holdfast", "holdfast/once", "holdfast/reserve", "holdfast/shards", "holdfast/internal/tenure", "holdfast/zk"}
 
 // notSimulated lists the files that the simulation cannot reach, and why. The figure omits them whole.
 var notSimulated = map[string]string{
@@ -35,7 +35,7 @@ var notSimulated = map[string]string{
 }
 
 // The simulation is worth as much as it executes. This test compiles it once more with counters, and
-// reports how many statements of the locks and of the client it has executed:
+// reports how many statements of the locks, of shards and of the client it has executed:
 //
 //	go test ./chaos -run '^TestSimulationCoversTheLocks$' -v -covered 5000
 func TestSimulationCoversTheLocks(t *testing.T) {

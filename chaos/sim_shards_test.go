@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/shards"
 	"holdfast/zk"
 )
 
-// TestSimulationOfShards runs worlds in which every client has a worker of holdfast.Shards as well, beside
+// TestSimulationOfShards runs worlds in which every client has a worker of package shards as well, beside
 // its other workers. These worlds differ from those of TestSimulation with the same seed, so that seeds that
 // are named elsewhere stay as they are.
 func TestSimulationOfShards(t *testing.T) {
@@ -118,10 +119,10 @@ func (s *sharding) work(ctx context.Context, c *client, rng *rand.Rand) {
 			}
 		})
 		handover := time.Duration(rng.IntN(2)) * 2 * s.settle
-		shards := holdfast.NewShards(c.zk.Load(), s.path, s.n, holdfast.WithSettle(s.settle), holdfast.WithHandover(handover), holdfast.WithObserver(s.told.observer()))
+		set := shards.New(c.zk.Load(), s.path, s.n, shards.WithSettle(s.settle), shards.WithHandover(handover), shards.WithLock(holdfast.WithObserver(s.told.observer())))
 		s.joins(c.number)
 		var mu sync.Mutex // rng is for one goroutine
-		err := shards.Run(running, func(held context.Context, shard holdfast.Shard) error {
+		err := set.Run(running, func(held context.Context, shard shards.Shard) error {
 			me := &stint{c.number, held, shard.Hold.SessionID(), shard.Token}
 			s.begin(shard.Number, me)
 			defer s.end(shard.Number, me)
@@ -201,7 +202,7 @@ func (s *sharding) end(shard int, me *stint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch cause := context.Cause(me.ctx); {
-	case errors.Is(cause, holdfast.ErrMoving):
+	case errors.Is(cause, shards.ErrMoving):
 		s.did.Moved++
 	case errors.Is(cause, holdfast.ErrLost):
 		s.did.Lost++
@@ -236,12 +237,13 @@ func (s *sharding) check() {
 	}
 }
 
-// checkAssignment asks for the plan. All clients are in it, and every shard is in one list.
+// checkAssignment asks for the plan. All clients are in it, and every shard is in one list. A worker that claims another
+// number of shards is refused.
 func (s *sharding) checkAssignment() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.bound())
 	defer cancel()
 	c := s.clients[0].zk.Load()
-	workers, err := holdfast.NewShards(c, s.path, s.n).Assignment(ctx)
+	workers, err := shards.New(c, s.path, s.n).Assignment(ctx)
 	var all []int
 	for _, w := range workers {
 		if all = append(all, w.Shards...); w.Session == 0 {
@@ -252,7 +254,11 @@ func (s *sharding) checkAssignment() {
 	if err != nil || len(workers) != len(s.clients) || len(all) != s.n || len(slices.Compact(all)) != s.n {
 		s.found("shard plan", s.path, "%+v, %v; want %d shards and %d workers", workers, err, s.n, len(s.clients))
 	}
-	if _, err := holdfast.NewShards(c, s.path, s.n+1).Assignment(ctx); !errors.Is(err, holdfast.ErrShardCount) {
+	other := shards.New(c, s.path, s.n+1)
+	if _, err := other.Assignment(ctx); !errors.Is(err, shards.ErrCount) {
 		s.found("shard plan", s.path, "a plan for %d shards of %d: %v", s.n+1, s.n, err)
+	}
+	if err := other.Run(ctx, func(context.Context, shards.Shard) error { return nil }); !errors.Is(err, shards.ErrCount) {
+		s.found("shard plan", s.path, "a worker of %d shards of %d: %v", s.n+1, s.n, err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"holdfast"
 	"holdfast/chaos"
 	"holdfast/once"
+	"holdfast/shards"
 	"holdfast/zk"
 )
 
@@ -132,8 +133,8 @@ const (
 	shardSettle = 300 * time.Millisecond
 )
 
-func chaosShards(z *zk.Client) *holdfast.Shards {
-	return holdfast.NewShards(z, shardsPath, shardCount, holdfast.WithSettle(shardSettle))
+func chaosShards(z *zk.Client) *shards.Shards {
+	return shards.New(z, shardsPath, shardCount, shards.WithSettle(shardSettle))
 }
 
 // shardFile names a file that exists while the claim works on a shard. For the claim "*", it is a pattern.
@@ -141,15 +142,15 @@ func shardFile(shard int, claim string) string { return fmt.Sprintf("shard-%d-%s
 
 // share is a worker of the shards. The one with number 0 stays. The others come and go.
 func (c *chaosClient) share(ctx context.Context, i int, rng *rand.Rand) {
-	shards := chaosShards(c.clients[i%len(c.clients)])
+	set := chaosShards(c.clients[i%len(c.clients)])
 	for ctx.Err() == nil {
 		stay, leave := context.WithCancel(ctx)
 		if i > 0 {
 			stay, leave = context.WithTimeout(ctx, time.Second+time.Duration(rng.Int64N(int64(6*time.Second))))
 		}
 		call := c.log.Now()
-		err := shards.Run(stay, func(held context.Context, s holdfast.Shard) error {
-			claim := c.log.Begin(chaos.Op{Client: c.Process*1000 + 800 + i, Lock: shards.Path(s.Number), Type: chaos.Mutex, Call: call}, s.Hold)
+		err := set.Run(stay, func(held context.Context, s shards.Shard) error {
+			claim := c.log.Begin(chaos.Op{Client: c.Process*1000 + 800 + i, Lock: set.Path(s.Number), Type: chaos.Mutex, Call: call}, s.Hold)
 			defer claim.Leave()
 			working := filepath.Join(c.Dir, shardFile(s.Number, strconv.Itoa(claim.ID())))
 			defer os.Remove(working)

@@ -18,6 +18,7 @@ import (
 	"holdfast"
 	"holdfast/interop/peers"
 	"holdfast/once"
+	"holdfast/shards"
 	"holdfast/zk"
 )
 
@@ -159,7 +160,7 @@ func TestShardsWhileServersAreKilled(t *testing.T) {
 // Workers share shards, and come and go. No shard has two of them at a time, tokens grow, and in the end
 // every shard has a worker, and every worker its share.
 func shareWhileServersAreKilled(t *testing.T, z *peers.ZooKeeper) error {
-	const shards, workers, passing = 60, 4, 2 // and as many that come and go
+	const number, workers, passing = 60, 4, 2 // and as many that come and go
 	var (
 		mu     sync.Mutex
 		has    = make(map[int]int)   // the worker of a shard, from 1 on
@@ -175,7 +176,7 @@ func shareWhileServersAreKilled(t *testing.T, z *peers.ZooKeeper) error {
 			return err
 		}
 		defer c.Close()
-		return holdfast.NewShards(c, "/shards", shards).Run(ctx, func(ctx context.Context, s holdfast.Shard) error {
+		return shards.New(c, "/shards", number).Run(ctx, func(ctx context.Context, s shards.Shard) error {
 			mu.Lock()
 			if other := has[s.Number]; other != 0 {
 				t.Errorf("shard %d has the workers %d and %d", s.Number, other, worker)
@@ -234,10 +235,10 @@ func shareWhileServersAreKilled(t *testing.T, z *peers.ZooKeeper) error {
 		mu.Unlock()
 		even := len(share) == workers
 		for _, k := range share {
-			even = even && k == shards/workers
+			even = even && k == number/workers
 		}
 		if even {
-			measured(t, "%d tenures of %d shards, %d kills in %v: none had two workers", n, shards, kills, *killsFor)
+			measured(t, "%d tenures of %d shards, %d kills in %v: none had two workers", n, number, kills, *killsFor)
 			return nil
 		}
 		select {

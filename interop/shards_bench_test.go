@@ -18,6 +18,7 @@ import (
 	"holdfast"
 	"holdfast/interop/peers"
 	"holdfast/interop/plot"
+	"holdfast/shards"
 	"holdfast/zk"
 )
 
@@ -96,7 +97,7 @@ func (t *attendance) fair(m int) bool {
 	return true
 }
 
-// BenchmarkShards measures what joins and leaves cost as the number of workers grows: with holdfast.Shards, and
+// BenchmarkShards measures what joins and leaves cost as the number of workers grows: with package shards, and
 // with a group that stops all functions and starts them anew, as Kafka's eager rebalance does.
 //
 //	go test -run '^$' -bench Shards -benchtime 1x -shards-workers 100 -shards-doc ../docs/explanation
@@ -123,7 +124,7 @@ func BenchmarkShards(b *testing.B) {
 	}{
 		{"Shards", func(t *attendance) crew { return &polite{b: b, attendance: t, path: "/plain"} }},
 		{"Shards, with handover", func(t *attendance) crew {
-			return &polite{b: b, attendance: t, path: "/handover", opts: []holdfast.Option{holdfast.WithHandover(10 * time.Second)}}
+			return &polite{b: b, attendance: t, path: "/handover", opts: []shards.Option{shards.WithHandover(10 * time.Second)}}
 		}},
 		{"revoke all, assign all", func(t *attendance) crew { return newEager(b, t) }},
 	}
@@ -217,12 +218,12 @@ func middle(all []rebalance) (r rebalance) {
 	return r
 }
 
-// polite is a crew of holdfast.Shards.
+// polite is a crew of package shards.
 type polite struct {
 	b *testing.B
 	*attendance
 	path    string
-	opts    []holdfast.Option
+	opts    []shards.Option
 	next    int
 	runs    []context.CancelFunc
 	running sync.WaitGroup
@@ -236,8 +237,8 @@ func (p *polite) join(c *zk.Client) {
 	worker := p.next
 	p.runs = append(p.runs, cancel)
 	p.running.Go(func() {
-		s := holdfast.NewShards(c, p.path, benchShards, append(p.opts, holdfast.WithSettle(shardsSettle))...)
-		err := s.Run(ctx, func(ctx context.Context, s holdfast.Shard) error {
+		s := shards.New(c, p.path, benchShards, append(p.opts, shards.WithSettle(shardsSettle))...)
+		err := s.Run(ctx, func(ctx context.Context, s shards.Shard) error {
 			p.begin(s.Number, worker)
 			<-ctx.Done()
 			p.end(s.Number, worker)

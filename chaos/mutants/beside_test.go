@@ -56,7 +56,7 @@ func besideOthers() []mutant {
 		},
 		{
 			number: 562, bug: "a shard is unlocked when it is to move (507), and the chaos on an ensemble sees it", where: "–",
-			edits: []edit{{"shards.go", "func() { k.guard(returned) }", "func() { h.Unlock(); k.guard(returned) }"}},
+			edits: []edit{{"shards/worker.go", "func() { k.guard(returned) }", "func() { h.Unlock(); k.guard(returned) }"}},
 			pkg:   beside, tests: []string{"TestChaos"}, args: []string{"-minutes=1.5"},
 		},
 	}

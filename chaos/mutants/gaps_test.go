@@ -144,9 +144,9 @@ func ofTheGaps() []mutant {
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect$"},
 		},
 		{
-			number: 532, bug: "other kinds ignore the options of Shards", where: "–",
-			edits: []edit{{"options.go", "range settings {\n", "range settings[:13] {\n"}},
-			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
+			number: 532, bug: "the locks of shards ignore options that they cannot honour", where: "–", pkg: "shards",
+			edits: []edit{{"shards/shards.go", "o.refused = cmp.Or(locks.Err, o.refused)", "o.refused = cmp.Or(o.refused)"}},
+			tests: []string{"TestRunRefusesWrongSettings"},
 		},
 		{
 			number: 590, bug: "a writer yields before each write, also if the yield takes 10 ms", where: "ours until 23 November",

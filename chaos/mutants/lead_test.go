@@ -33,7 +33,7 @@ func ofLead() []mutant {
 		},
 		{
 			number: 667, bug: "a shard is released while its command still ends", where: "zk-flock",
-			edits: []edit{{"cmd/holdfast/shard.go", "\t\tout, err := w.once(ctx, shards.Path(s.Number), s, warn)\n", "\t\tvar out supervise.Outcome\n\t\tvar err error\n\t\tgo w.once(ctx, shards.Path(s.Number), s, warn)\n\t\t<-ctx.Done()\n"}},
+			edits: []edit{{"cmd/holdfast/shard.go", "\t\tout, err := w.once(ctx, path, s, warn)\n", "\t\tvar out supervise.Outcome\n\t\tvar err error\n\t\tgo w.once(ctx, path, s, warn)\n\t\t<-ctx.Done()\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^shard_moves$"},
 		},
 		{

@@ -50,11 +50,11 @@ func ofMendedKinds() []mutant {
 		},
 		{
 			number: 929, bug: "the workers and the shards do not look for other kinds at their path", where: "ours, until issue 36",
-			edits: []edit{{"internal/queue/around.go", "\tif q.outer == nil {\n\t\treturn nil\n\t}\n\treturn q.outer.checkOuter", "\tif q.outer == nil || q.outer.Kind == Shards {\n\t\treturn nil\n\t}\n\treturn q.outer.checkOuter"}, {"shard_plan.go", "err := r.lock.CheckKind(ctx, listed); err != nil || wrong == nil", "err := error(nil); err != nil || wrong == nil"}},
+			edits: []edit{{"internal/queue/around.go", "\tif q.outer == nil {\n\t\treturn nil\n\t}\n\treturn q.outer.checkOuter", "\tif q.outer == nil || q.outer.Kind == Shards {\n\t\treturn nil\n\t}\n\treturn q.outer.checkOuter"}, {"shards/plan.go", "err := r.node.CheckKind(ctx, listed); err != nil || wrong == nil", "err := error(nil); err != nil || wrong == nil"}},
 			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse"},
 		},
 		{
-			number: 930, bug: "a lock that was tried at the path of shards ends their workers", where: "–",
+			number: 930, bug: "a lock that was tried at the path of shards ends their workers", where: "–", pkg: "shards",
 			edits: []edit{{"internal/queue/around.go", "if q.Kind != Shards || !errors.Is(err, ErrKind) {", "if q.Kind != \"\" {"}},
 			tests: []string{"TestShardsOutlastALockThatIsTriedAtTheirPath"},
 		},
@@ -79,7 +79,7 @@ func ofMendedKinds() []mutant {
 			tests: []string{"TestSetLimitIsNotUndoneByAWaiter"},
 		},
 		{
-			number: 935, bug: "the number of shards is replaced though a shard is locked", where: "–",
+			number: 935, bug: "the number of shards is replaced though a shard is locked", where: "–", pkg: "shards",
 			edits: []edit{{"internal/queue/kind.go", "range found[2].Children {", "range found[2].Children[:0] {"}},
 			tests: []string{"TestNumberOfShardsThatNobodyUsesCanBeReplaced"},
 		},

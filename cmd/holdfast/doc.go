@@ -27,7 +27,7 @@
 // one that prints the holder and the position, and one that watches whether a server answers. They end
 // with the wait. A running command has one that waits for its processes, on a thread of its own; it
 // ends when the command has exited. elect --http has one that accepts connections, one for each connection, and
-// one that follows the election; they end with the process. shard has those of holdfast.Shards, and for each
+// one that follows the election; they end with the process. shard has those of shards.Shards, and for each
 // command those of a running command and one that stops it. doctor has one per examination and per address of
 // a server; those that hang are left behind at the timeout. bench has one per client, and one that prints the
 // progress. serve has one goroutine per listener, one that answers HTTP on --admin, and one that feeds a

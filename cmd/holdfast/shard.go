@@ -18,6 +18,7 @@ import (
 	"holdfast"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
+	"holdfast/shards"
 )
 
 const (
@@ -217,7 +218,7 @@ func (w *sharder) failed(err error) error {
 		reason = lock.Err
 	}
 	switch {
-	case errors.Is(err, holdfast.ErrShardCount):
+	case errors.Is(err, shards.ErrCount):
 		return misconfigured("give the same --count as the other processes, or stop all of them before the number changes", "%s: %w", w.name, reason)
 	case errors.Is(err, holdfast.ErrKind):
 		return misconfigured("", "%s: %w", w.name, reason) // the error says what to do
@@ -247,12 +248,13 @@ func (w *sharder) work(ctx context.Context) error {
 	w.grace = min(defaultGrace, session.Timeout()/3)
 	// A command that the kernel cannot kill keeps its shard, as with run.
 	const never = time.Duration(math.MaxInt64)
-	shards := holdfast.NewShards(c.client, w.path, w.count, holdfast.WithOwner(owner()), holdfast.WithReason(w.why), holdfast.WithMoveLimit(never), w.metrics.observed())
-	return shards.Run(ctx, func(ctx context.Context, s holdfast.Shard) error { return w.keep(ctx, shards, s) })
+	set := shards.New(c.client, w.path, w.count, shards.WithMoveLimit(never),
+		shards.WithLock(holdfast.WithOwner(owner()), holdfast.WithReason(w.why), w.metrics.observed()))
+	return set.Run(ctx, func(ctx context.Context, s shards.Shard) error { return w.keep(ctx, set.Path(s.Number), s) })
 }
 
 // keep runs the command of a shard until the command has ended with code 0 or ctx ends.
-func (w *sharder) keep(ctx context.Context, shards *holdfast.Shards, s holdfast.Shard) error {
+func (w *sharder) keep(ctx context.Context, path string, s shards.Shard) error {
 	warn := func(format string, args ...any) {
 		w.say.line("%s: shard %d: %s", escape(w.name), s.Number, escape(fmt.Sprintf(format, args...)))
 	}
@@ -262,7 +264,7 @@ func (w *sharder) keep(ctx context.Context, shards *holdfast.Shards, s holdfast.
 			return context.Cause(ctx)
 		}
 		began := time.Now()
-		out, err := w.once(ctx, shards.Path(s.Number), s, warn)
+		out, err := w.once(ctx, path, s, warn)
 		w.crew.leave()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -297,7 +299,7 @@ func neverRuns(err error) bool {
 }
 
 // once runs the command of a shard once. It stops the command when ctx ends.
-func (w *sharder) once(ctx context.Context, path string, s holdfast.Shard, warn func(string, ...any)) (supervise.Outcome, error) {
+func (w *sharder) once(ctx context.Context, path string, s shards.Shard, warn func(string, ...any)) (supervise.Outcome, error) {
 	sup, err := supervise.Start(watchdog.IsHost)
 	if err != nil {
 		return supervise.Outcome{}, fmt.Errorf("%w: %w", supervise.ErrGuards, err)
@@ -322,7 +324,7 @@ func (w *sharder) once(ctx context.Context, path string, s holdfast.Shard, warn 
 
 // stop sends TERM when ctx ends, and closes kill after the grace or when the shard is lost. It returns when
 // over is closed.
-func (w *sharder) stop(ctx context.Context, s holdfast.Shard, signals chan<- os.Signal, kill, over chan struct{}, warn func(string, ...any)) {
+func (w *sharder) stop(ctx context.Context, s shards.Shard, signals chan<- os.Signal, kill, over chan struct{}, warn func(string, ...any)) {
 	ended := ctx.Done()
 	var late <-chan time.Time
 	for {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/shards"
 	"holdfast/zktest"
 )
 
@@ -27,7 +28,7 @@ func TestCommandOfALostShardIsNotAskedToStop(t *testing.T) {
 	w := &sharder{killAfter: time.Hour}
 	for range 50 { // select takes one of two
 		signals, kill := make(chan os.Signal, 2), make(chan struct{})
-		w.stop(hold.Context(), holdfast.Shard{Hold: hold}, signals, kill, nil, t.Logf)
+		w.stop(hold.Context(), shards.Shard{Hold: hold}, signals, kill, nil, t.Logf)
 		if len(signals) > 0 {
 			t.Fatalf("got %v; want no signal", <-signals)
 		}

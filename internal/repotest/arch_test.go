@@ -18,7 +18,7 @@ import (
 
 // The arrows of the design: which package may import which. They point down only.
 //
-//	holdfast → internal/balance
+//	shards → holdfast, internal/balance, internal/queue, internal/queue/names, zk     cmd/holdfast → shards
 //	holdfast, once, shards, reserve → internal/lend     internal/lend → internal/queue, zk
 //	holdfast, cmd/holdfast, internal/lockwatch, internal/survey → internal/budget
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
@@ -42,9 +42,13 @@ import (
 // needs a server.
 var arrows = map[string]part{
 	"": {
-		mayImport: []string{"internal/balance", "internal/budget", "internal/lend", "internal/queue", "internal/queue/names", "internal/tenure", "zk"},
+		mayImport: []string{"internal/budget", "internal/lend", "internal/queue", "internal/queue/names", "internal/tenure", "zk"},
 		external:  []string{"golang.org/x/sync", "golang.org/x/sys"},
 		reason:    "who imports the lock gets the client and the standard library: no server, no store, no metrics library, no command line",
+	},
+	"shards": {
+		mayImport: []string{"", "internal/balance", "internal/lend", "internal/queue", "internal/queue/names", "zk"},
+		reason:    "shards are locks of package holdfast and a plan of who has which: what they need besides its exported functions, it lends",
 	},
 	"internal/queue": {
 		mayImport: []string{"internal/queue/names", "zk"},
@@ -164,7 +168,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "terraform", "", "layout", "once", "reserve", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},

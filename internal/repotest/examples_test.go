@@ -11,7 +11,7 @@ import (
 )
 
 // exampled lists the packages whose exported types all need an example that runs.
-var exampled = []string{".", "once", "reserve", "zk", "zk/admin", "zktest"}
+var exampled = []string{".", "once", "reserve", "shards", "zk", "zk/admin", "zktest"}
 
 // Every exported type has an example with checked output, of the type or of a method.
 func TestEveryExportedTypeHasAnExample(t *testing.T) {

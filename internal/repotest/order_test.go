@@ -30,13 +30,17 @@ var readings = []reading{
 	{
 		dir: ".", pkg: "holdfast", atMost: 2,
 		order: `
-			doc lend mutex tree rwmutex election detached nodelock slots semaphore turnstile multilock shards shard_leader shard_plan
+			doc lend mutex tree rwmutex election detached nodelock slots semaphore turnstile multilock
 			lock reentry hold observer list revoke options layout errors`,
 	},
 	{
 		// A tenure calls the line and the keeping when its last Holder leaves, and they call the tenure.
 		dir: "internal/tenure", pkg: "holdfast/internal/tenure", atMost: 4,
 		order: `keep keep_mark line tenure rewrite`,
+	},
+	{
+		dir: "shards", pkg: "holdfast/shards", atMost: 0,
+		order: `shards assignment worker leader plan locks options`,
 	},
 	{
 		dir: "once", pkg: "holdfast/once", atMost: 0,

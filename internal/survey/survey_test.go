@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/queue"
 	"holdfast/internal/waitgraph"
 	"holdfast/layout"
+	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -204,7 +205,7 @@ func TestShardsDoNotWait(t *testing.T) {
 	done := make(chan error, 2)
 	for _, c := range []*zk.Client{a, b} {
 		go func() {
-			done <- holdfast.NewShards(c, "/pool", 2).Run(ctx, func(ctx context.Context, _ holdfast.Shard) error { <-ctx.Done(); return nil })
+			done <- shards.New(c, "/pool", 2).Run(ctx, func(ctx context.Context, _ shards.Shard) error { <-ctx.Done(); return nil })
 		}()
 	}
 	defer func() {

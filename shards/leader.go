@@ -1,29 +1,29 @@
-package holdfast
+package shards
 
 import (
 	"context"
 	"errors"
 	"time"
 
+	"holdfast"
 	"holdfast/internal/balance"
+	"holdfast/internal/lend"
 	"holdfast/internal/queue"
-	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
 // campaign queues among the workers, which makes this worker known to the leader, and leads when it is
 // first. It returns when ctx ends or something fails; then our node is gone, or is being removed.
-func (r *shardWorker) campaign(ctx context.Context) error {
-	q := r.workers
-	q.value = r.self
+func (r *worker) campaign(ctx context.Context) error {
+	m := r.mutex(r.workers, holdfast.WithValue(r.self))
 	for turn := queue.Pace(1); ; {
-		h, err := q.wait(ctx, "join", names.Mutex)
+		h, err := m.Lock(ctx)
 		if err != nil {
 			return unlessEnded(ctx, err)
 		}
 		began := time.Now()
 		err = r.lead(ctx, h)
-		lost := h.Context().Err() != nil || errors.Is(err, ErrLost) || errors.Is(err, queue.ErrGone) || errors.Is(err, zk.ErrSessionExpired)
+		lost := h.Context().Err() != nil || errors.Is(err, holdfast.ErrLost) || errors.Is(err, queue.ErrGone) || errors.Is(err, zk.ErrSessionExpired)
 		h.Unlock()
 		if ctx.Err() != nil || !lost {
 			return unlessEnded(ctx, err)
@@ -32,10 +32,10 @@ func (r *shardWorker) campaign(ctx context.Context) error {
 	}
 }
 
-// A shardLeader is one term. It watches the workers, and writes the plan.
-type shardLeader struct {
-	*shardWorker
-	hold    *Hold
+// A leader is one term. It watches the workers, and writes the plan.
+type leader struct {
+	*worker
+	hold    *holdfast.Hold
 	damper  balance.Damper
 	known   map[string]balance.Worker // by the names of their nodes
 	present []balance.Worker
@@ -43,11 +43,11 @@ type shardLeader struct {
 }
 
 // lead leads for one term, until ctx ends or the term is lost.
-func (r *shardWorker) lead(ctx context.Context, h *Hold) error {
+func (r *worker) lead(ctx context.Context, h *holdfast.Hold) error {
 	term, cancel := context.WithCancel(h.Context())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	l := &shardLeader{shardWorker: r, hold: h, damper: balance.Damper{Settle: r.settle}, known: make(map[string]balance.Worker)}
+	l := &leader{worker: r, hold: h, damper: balance.Damper{Settle: r.set.settle}, known: make(map[string]balance.Worker)}
 	// The plan that we have read may be older than the term before.
 	if err := r.refresh(term); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (r *shardWorker) lead(ctx context.Context, h *Hold) error {
 }
 
 // await returns when there is something to do. more: the list of the workers has changed.
-func (l *shardLeader) await(term context.Context, watch *zk.Watch, wait time.Duration) (more bool, _ error) {
+func (l *leader) await(term context.Context, watch *zk.Watch, wait time.Duration) (more bool, _ error) {
 	var due <-chan time.Time // nil: nothing is pending
 	if wait > 0 {
 		timer := time.NewTimer(wait)
@@ -97,8 +97,8 @@ func (l *shardLeader) await(term context.Context, watch *zk.Watch, wait time.Dur
 }
 
 // list reads the workers. One watch reports all joins and leaves, and the data of a worker never change.
-func (l *shardLeader) list(term context.Context) (watch *zk.Watch, err error) {
-	session, dir := l.hold.first().Session, l.workers.Path
+func (l *leader) list(term context.Context) (watch *zk.Watch, err error) {
+	session, dir := lend.Places(l.hold)[0].Session, l.workers
 	var listed []string
 	err = queue.Retry(term, func() (err error) {
 		listed, _, watch, err = session.ChildrenW(term, dir)
@@ -111,14 +111,14 @@ func (l *shardLeader) list(term context.Context) (watch *zk.Watch, err error) {
 		return nil, err
 	}
 	known, unknown := make(map[string]balance.Worker), []string(nil)
-	for _, c := range l.workers.Grammar.InQueue(listed) {
+	for _, c := range l.node.Grammar.InQueue(listed) {
 		if w, ok := l.known[c.Name]; ok {
 			known[c.Name] = w
 		} else {
 			unknown = append(unknown, c.Name)
 		}
 	}
-	results, err := queue.Read(term, l.workers.Client, dir, unknown)
+	results, err := queue.Read(term, l.node.Client, dir, unknown)
 	if err != nil {
 		return watch, err
 	}
@@ -137,7 +137,7 @@ func (l *shardLeader) list(term context.Context) (watch *zk.Watch, err error) {
 }
 
 // plan writes the next plan if it is due. It returns the time until there is more to do, 0 if there is none.
-func (l *shardLeader) plan(term context.Context) (wait time.Duration, err error) {
+func (l *leader) plan(term context.Context) (wait time.Duration, err error) {
 	for {
 		stored := l.stored()
 		if len(stored.Workers) > 0 || l.base.Shards == nil {
@@ -151,7 +151,7 @@ func (l *shardLeader) plan(term context.Context) (wait time.Duration, err error)
 		if err != nil {
 			return 0, err
 		}
-		results, err := l.hold.Commit(term, zk.SetOp(l.lock.Path, data, stored.version))
+		results, err := l.hold.Commit(term, zk.SetOp(l.node.Path, data, stored.version))
 		switch {
 		case err == nil:
 			l.learn(storedPlan{Plan: next, version: results[0].Stat.Version, mzxid: results[0].Stat.Mzxid})

@@ -1,4 +1,4 @@
-package holdfast_test
+package shards_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -21,7 +22,7 @@ func ExampleShards() {
 	defer cancel()
 
 	began := make(chan int, 8)
-	consume := func(ctx context.Context, s holdfast.Shard) error {
+	consume := func(ctx context.Context, s shards.Shard) error {
 		began <- s.Number
 		<-ctx.Done() // the shard is to move, or it is lost: save the work and return
 		return ctx.Err()
@@ -30,7 +31,7 @@ func ExampleShards() {
 	for _, host := range []string{"host-1", "host-2"} {
 		c := srv.Client()
 		workers.Go(func() {
-			partitions := holdfast.NewShards(c, "/holdfast/shards/orders", 8, holdfast.WithOwner(host), holdfast.WithSettle(100*time.Millisecond))
+			partitions := shards.New(c, "/holdfast/shards/orders", 8, shards.WithLock(holdfast.WithOwner(host)), shards.WithSettle(100*time.Millisecond))
 			if err := partitions.Run(ctx, consume); !errors.Is(err, context.Canceled) {
 				log.Print(err)
 			}
@@ -39,7 +40,7 @@ func ExampleShards() {
 	for range 8 {
 		<-began
 	}
-	assigned, err := holdfast.NewShards(srv.Client(), "/holdfast/shards/orders", 8).Assignment(ctx)
+	assigned, err := shards.New(srv.Client(), "/holdfast/shards/orders", 8).Assignment(ctx)
 	for _, w := range assigned {
 		fmt.Println(w.Owner, "has", len(w.Shards), "partitions")
 	}
@@ -61,8 +62,8 @@ func ExampleShard() {
 	if _, _, err := c.Create(ctx, "/offset-0", []byte("0"), zk.Persistent); err != nil {
 		log.Fatal(err)
 	}
-	orders := holdfast.NewShards(c, "/holdfast/shards/orders", 1, holdfast.WithSettle(0))
-	err := orders.Run(ctx, func(ctx context.Context, s holdfast.Shard) error {
+	orders := shards.New(c, "/holdfast/shards/orders", 1, shards.WithSettle(0))
+	err := orders.Run(ctx, func(ctx context.Context, s shards.Shard) error {
 		_, err := s.Hold.Commit(ctx, zk.SetOp(fmt.Sprintf("/offset-%d", s.Number), []byte("17"), zk.AnyVersion))
 		fmt.Println("saved:", err, s.Token > 0)
 		cancel() // the program ends
@@ -75,14 +76,40 @@ func ExampleShard() {
 	// true
 }
 
+// A worker has its settings from options, and its locks have theirs from WithLock.
+func ExampleOption() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c := srv.Client()
+	jobs := shards.New(c, "/holdfast/shards/jobs", 1,
+		shards.WithSettle(0),
+		shards.WithMoveLimit(5*time.Second),
+		shards.WithLock(holdfast.WithOwner("host-1"), holdfast.WithReason("nightly")),
+	)
+	err := jobs.Run(ctx, func(ctx context.Context, s shards.Shard) error {
+		entries, err := holdfast.List(ctx, c, jobs.Path(s.Number))
+		for _, e := range entries {
+			fmt.Println(e.Owner, "has", s.Number, "for", e.Reason)
+		}
+		cancel()
+		return err
+	})
+	fmt.Println(errors.Is(err, context.Canceled))
+	// Output:
+	// host-1 has 0 for nightly
+	// true
+}
+
 // An absent worker has no session. Its shards are given to others soon.
-func ExampleShardWorker() {
+func ExampleWorker() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := srv.Client()
-	jobs := holdfast.NewShards(c, "/holdfast/shards/jobs", 1, holdfast.WithSettle(0), holdfast.WithWeight(2))
-	err := jobs.Run(ctx, func(context.Context, holdfast.Shard) error {
+	jobs := shards.New(c, "/holdfast/shards/jobs", 1, shards.WithSettle(0), shards.WithWeight(2))
+	err := jobs.Run(ctx, func(context.Context, shards.Shard) error {
 		assigned, err := jobs.Assignment(ctx)
 		if err != nil {
 			return err

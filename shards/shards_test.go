@@ -1,4 +1,4 @@
-package holdfast_test
+package shards_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 
 	"holdfast"
 	"holdfast/layout"
+	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -40,36 +41,36 @@ type board struct {
 
 // A stint is one call of a worker's function.
 type stint struct {
-	worker *shardWorker
+	worker *member
 	ctx    context.Context
-	shard  holdfast.Shard
+	shard  shards.Shard
 }
 
-// A shardWorker is one Run.
-type shardWorker struct {
+// A member is one Run.
+type member struct {
 	name   string
 	board  *board
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 	err    error
-	f      func(ctx context.Context, s holdfast.Shard) error // after the bookkeeping; nil: until ctx ends
+	f      func(ctx context.Context, s shards.Shard) error // after the bookkeeping; nil: until ctx ends
 }
 
-func newBoard(t *testing.T, srv *zktest.Server, shards int) *board {
-	return &board{t: t, srv: srv, shards: shards, inside: make(map[int]*stint), tokens: make(map[int]int64)}
+func newBoard(t *testing.T, srv *zktest.Server, n int) *board {
+	return &board{t: t, srv: srv, shards: n, inside: make(map[int]*stint), tokens: make(map[int]int64)}
 }
 
 // join starts a worker with its own client.
-func (b *board) join(name string, opts ...holdfast.Option) *shardWorker {
+func (b *board) join(name string, opts ...shards.Option) *member {
 	b.t.Helper()
 	return b.joinWith(client(b.t, b.srv), name, nil, opts...)
 }
 
-func (b *board) joinWith(c *zk.Client, name string, f func(context.Context, holdfast.Shard) error, opts ...holdfast.Option) *shardWorker {
-	w := &shardWorker{name: name, board: b, done: make(chan struct{}), f: f}
+func (b *board) joinWith(c *zk.Client, name string, f func(context.Context, shards.Shard) error, opts ...shards.Option) *member {
+	w := &member{name: name, board: b, done: make(chan struct{}), f: f}
 	ctx, cancel := context.WithCancelCause(b.t.Context())
 	w.cancel = cancel
-	s := holdfast.NewShards(c, shardsPath, b.shards, append(opts, holdfast.WithOwner(name))...)
+	s := shards.New(c, shardsPath, b.shards, append(opts, shards.WithLock(holdfast.WithOwner(name)))...)
 	go func() {
 		defer close(w.done)
 		w.err = s.Run(ctx, w.work)
@@ -78,7 +79,7 @@ func (b *board) joinWith(c *zk.Client, name string, f func(context.Context, hold
 }
 
 // joinAll starts n workers, and waits until the plan is for all of them.
-func (b *board) joinAll(n int) (all []*shardWorker) {
+func (b *board) joinAll(n int) (all []*member) {
 	for i := range n {
 		all = append(all, b.join(fmt.Sprintf("w%02d", i)))
 	}
@@ -92,7 +93,7 @@ func (b *board) settle() {
 	synctest.Wait()
 }
 
-func (w *shardWorker) work(ctx context.Context, s holdfast.Shard) error {
+func (w *member) work(ctx context.Context, s shards.Shard) error {
 	b, me := w.board, &stint{w, ctx, s}
 	b.mu.Lock()
 	// After a loss the next worker may begin before the former one has returned; else it may not.
@@ -111,7 +112,7 @@ func (w *shardWorker) work(ctx context.Context, s holdfast.Shard) error {
 		if b.inside[s.Number] == me {
 			delete(b.inside, s.Number)
 		}
-		if errors.Is(context.Cause(ctx), holdfast.ErrMoving) {
+		if errors.Is(context.Cause(ctx), shards.ErrMoving) {
 			b.moved++
 		}
 	}()
@@ -123,7 +124,7 @@ func (w *shardWorker) work(ctx context.Context, s holdfast.Shard) error {
 }
 
 // leave ends the worker.
-func (w *shardWorker) leave() {
+func (w *member) leave() {
 	w.cancel(nil)
 	<-w.done
 	if !errors.Is(w.err, context.Canceled) {
@@ -173,7 +174,7 @@ func (b *board) wantBalance(weights map[string]int) {
 	}
 }
 
-func evenly(workers []*shardWorker) map[string]int {
+func evenly(workers []*member) map[string]int {
 	weights := make(map[string]int)
 	for _, w := range workers {
 		weights[w.name] = 1
@@ -214,7 +215,7 @@ func (b *board) session(name string) int64 {
 	b.t.Helper()
 	c := client(b.t, b.srv)
 	defer c.Close()
-	all, err := holdfast.NewShards(c, shardsPath, b.shards).Assignment(b.t.Context())
+	all, err := shards.New(c, shardsPath, b.shards).Assignment(b.t.Context())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func TestShardsAreSpreadEvenly(t *testing.T) {
 		b := newBoard(t, srv, 10)
 		all := b.joinAll(3)
 		b.wantBalance(evenly(all))
-		assigned, err := holdfast.NewShards(client(t, srv), shardsPath, 10).Assignment(t.Context())
+		assigned, err := shards.New(client(t, srv), shardsPath, 10).Assignment(t.Context())
 		if err != nil || len(assigned) != 3 {
 			t.Fatalf("%+v, %v", assigned, err)
 		}
@@ -262,9 +263,9 @@ func TestShardsFollowWeights(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		b := newBoard(t, srv, 100)
 		weights := map[string]int{"light": 1, "heavy": 3, "idle": 0}
-		var all []*shardWorker
+		var all []*member
 		for name, weight := range weights {
-			all = append(all, b.join(name, holdfast.WithWeight(weight)))
+			all = append(all, b.join(name, shards.WithWeight(weight)))
 		}
 		b.settle()
 		b.wantBalance(weights)
@@ -280,7 +281,7 @@ func TestShardMovesWhenItsFunctionHasReturned(t *testing.T) {
 		b := newBoard(t, srv, 4)
 		const busy = 20 * time.Second
 		var causes []error
-		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, s holdfast.Shard) error {
+		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, s shards.Shard) error {
 			<-ctx.Done()
 			b.mu.Lock()
 			causes = append(causes, context.Cause(ctx))
@@ -299,7 +300,7 @@ func TestShardMovesWhenItsFunctionHasReturned(t *testing.T) {
 		}
 		time.Sleep(busy)
 		b.wantBalance(map[string]int{"a": 1, "b": 1})
-		if len(causes) != 2 || !errors.Is(causes[0], holdfast.ErrMoving) || !errors.Is(causes[1], holdfast.ErrMoving) {
+		if len(causes) != 2 || !errors.Is(causes[0], shards.ErrMoving) || !errors.Is(causes[1], shards.ErrMoving) {
 			t.Errorf("causes %v; want ErrMoving twice", causes)
 		}
 		a.leave()
@@ -339,17 +340,17 @@ func TestShardOfAFunctionThatIsStuckStaysLocked(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		b := newBoard(t, srv, 4)
 		release := make(chan struct{})
-		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, s holdfast.Shard) error {
+		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, s shards.Shard) error {
 			<-ctx.Done()
 			if s.Number == b.shards-1 {
 				<-release
 			}
 			return nil
-		}, holdfast.WithMoveLimit(10*time.Second))
+		}, shards.WithMoveLimit(10*time.Second))
 		b.settle()
 		c := b.join("b")
 		<-a.done
-		if !errors.Is(a.err, holdfast.ErrStuck) || !strings.Contains(a.err.Error(), "shard 3") {
+		if !errors.Is(a.err, shards.ErrStuck) || !strings.Contains(a.err.Error(), "shard 3") {
 			t.Fatalf("Run ended with %v; want ErrStuck of shard 3", a.err)
 		}
 		b.settle()
@@ -372,12 +373,12 @@ func TestShardOfAFunctionThatIsStuckStaysLocked(t *testing.T) {
 func TestFunctionThatReturnsKeepsItsShard(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		b := newBoard(t, srv, 4)
-		a := b.joinWith(client(t, srv), "a", func(context.Context, holdfast.Shard) error { return nil })
+		a := b.joinWith(client(t, srv), "a", func(context.Context, shards.Shard) error { return nil })
 		b.settle()
 		if b.count(&b.calls) != 4 {
 			t.Fatalf("%d calls for 4 shards", b.count(&b.calls))
 		}
-		s := holdfast.NewShards(client(t, srv), shardsPath, 4)
+		s := shards.New(client(t, srv), shardsPath, 4)
 		for i := range 4 {
 			if _, err := holdfast.NewMutex(client(t, srv), s.Path(i)).TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 				t.Errorf("shard %d: %v; want ErrLocked", i, err)
@@ -414,7 +415,7 @@ func TestLostShardsComeBackWithALargerToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		a := b.joinWith(c, "a", func(ctx context.Context, _ holdfast.Shard) error {
+		a := b.joinWith(c, "a", func(ctx context.Context, _ shards.Shard) error {
 			<-ctx.Done()
 			if errors.Is(context.Cause(ctx), holdfast.ErrLost) {
 				lost.Add(1)
@@ -448,7 +449,7 @@ func TestLostShardIsBegunAgainWhenItsFunctionHasReturned(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		b := newBoard(t, srv, 3)
 		var working atomic.Int32
-		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, _ holdfast.Shard) error {
+		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, _ shards.Shard) error {
 			if n := working.Add(1); n > 3 {
 				t.Errorf("%d functions work on 3 shards", n)
 			}
@@ -475,14 +476,14 @@ func TestLostShardIsBegunAgainWhenItsFunctionHasReturned(t *testing.T) {
 func TestRunWaitsForItsFunctions(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		b := newBoard(t, srv, 3)
-		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, _ holdfast.Shard) error {
+		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, _ shards.Shard) error {
 			<-ctx.Done()
 			time.Sleep(20 * time.Second)
 			return nil
 		})
 		b.settle()
 		a.leave()
-		if _, err := holdfast.NewMutex(client(t, srv), holdfast.NewShards(nil, shardsPath, 3).Path(0)).TryLock(t.Context()); err != nil {
+		if _, err := holdfast.NewMutex(client(t, srv), shards.New(nil, shardsPath, 3).Path(0)).TryLock(t.Context()); err != nil {
 			t.Errorf("a shard is not free after Run: %v", err)
 		}
 	})
@@ -493,7 +494,7 @@ func TestRunWaitsForItsFunctions(t *testing.T) {
 func TestHandoverLeavesNoShardWithoutAWorker(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		b := newBoard(t, srv, 8)
-		a, c := b.join("a", holdfast.WithHandover(10*time.Second)), b.join("b", holdfast.WithHandover(10*time.Second))
+		a, c := b.join("a", shards.WithHandover(10*time.Second)), b.join("b", shards.WithHandover(10*time.Second))
 		b.settle()
 		began := time.Now()
 		a.cancel(nil)
@@ -510,7 +511,7 @@ func TestHandoverLeavesNoShardWithoutAWorker(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		b.wantBalance(map[string]int{"b": 1})
 
-		idle := b.join("idle", holdfast.WithHandover(10*time.Second))
+		idle := b.join("idle", shards.WithHandover(10*time.Second))
 		began = time.Now()
 		idle.leave()
 		if took := time.Since(began); took > 0 {
@@ -529,7 +530,7 @@ func TestHandoverLeavesNoShardWithoutAWorker(t *testing.T) {
 func TestShardThatComesBackWhileItsFunctionEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		b := newBoard(t, srv, 4)
-		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, _ holdfast.Shard) error {
+		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, _ shards.Shard) error {
 			<-ctx.Done()
 			time.Sleep(20 * time.Second)
 			return nil
@@ -589,7 +590,7 @@ func TestAssignmentTellsWhoIsAbsent(t *testing.T) {
 		all[0].leave()
 		fresh := b.join("new")
 		synctest.Wait()
-		assigned, err := holdfast.NewShards(client(t, srv), shardsPath, 4).Assignment(t.Context())
+		assigned, err := shards.New(client(t, srv), shardsPath, 4).Assignment(t.Context())
 		if err != nil || len(assigned) != 3 {
 			t.Fatalf("%+v, %v", assigned, err)
 		}
@@ -599,7 +600,7 @@ func TestAssignmentTellsWhoIsAbsent(t *testing.T) {
 				t.Errorf("absent and shards of %s: %s; want %s", w.Owner, got, want)
 			}
 		}
-		if none, err := holdfast.NewShards(client(t, srv), "/none", 4).Assignment(t.Context()); err != nil || len(none) != 0 {
+		if none, err := shards.New(client(t, srv), "/none", 4).Assignment(t.Context()); err != nil || len(none) != 0 {
 			t.Errorf("without any worker: %+v, %v", none, err)
 		}
 		all[1].leave()
@@ -613,18 +614,18 @@ func TestShardsOfACrashedWorkerAreTaken(t *testing.T) {
 		t.Run(fmt.Sprintf("leader %v", leads), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				b := newBoard(t, srv, 30)
-				crashed := newLine(t, srv)
-				var first *shardWorker
+				crashed, cut := cuttable(t, srv)
+				var first *member
 				if leads {
-					first = b.joinWith(crashed.Client, "crashed", nil)
+					first = b.joinWith(crashed, "crashed", nil)
 				}
 				all := b.joinAll(2)
 				if !leads {
-					first = b.joinWith(crashed.Client, "crashed", nil)
+					first = b.joinWith(crashed, "crashed", nil)
 				}
 				b.settle()
 				before := b.owners()
-				crashed.cut()
+				cut()
 				began := time.Now()
 				// The server hears of the session, at the latest, when it is cut. It checks once in a tick.
 				const bound = sessionTimeout + 2*time.Second + 1500*time.Millisecond
@@ -676,14 +677,14 @@ func TestProgramsThatDisagreeAboutTheNumberOfShardsAreRefused(t *testing.T) {
 		a := b.join("a")
 		b.settle()
 		c := client(t, srv)
-		never := func(context.Context, holdfast.Shard) error {
+		never := func(context.Context, shards.Shard) error {
 			t.Error("a shard of another number")
 			return nil
 		}
-		other := holdfast.NewShards(c, shardsPath, 6)
-		wantErr(t, other.Run(t.Context(), never), holdfast.ErrShardCount)
+		other := shards.New(c, shardsPath, 6)
+		wantErr(t, other.Run(t.Context(), never), shards.ErrCount)
 		_, err := other.Assignment(t.Context())
-		wantErr(t, err, holdfast.ErrShardCount)
+		wantErr(t, err, shards.ErrCount)
 		b.settle()
 		b.wantBalance(map[string]int{"a": 1})
 
@@ -695,8 +696,8 @@ func TestProgramsThatDisagreeAboutTheNumberOfShardsAreRefused(t *testing.T) {
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				err := holdfast.NewShards(c, "/other", n+1).Run(ctx, func(ctx context.Context, _ holdfast.Shard) error { <-ctx.Done(); return nil })
-				if errors.Is(err, holdfast.ErrShardCount) {
+				err := shards.New(c, "/other", n+1).Run(ctx, func(ctx context.Context, _ shards.Shard) error { <-ctx.Done(); return nil })
+				if errors.Is(err, shards.ErrCount) {
 					refused.Add(1)
 				}
 			})
@@ -708,14 +709,14 @@ func TestProgramsThatDisagreeAboutTheNumberOfShardsAreRefused(t *testing.T) {
 
 		// A NodeLock.
 		held := lock(t, holdfast.NewNodeLock(c, "/node"))
-		wantErr(t, holdfast.NewShards(c, "/node", 3).Run(t.Context(), never), holdfast.ErrKind)
+		wantErr(t, shards.New(c, "/node", 3).Run(t.Context(), never), holdfast.ErrKind)
 		unlock(t, held)
 
 		// Data that are no plan.
 		if _, _, err := c.Create(t.Context(), "/note", []byte("hello"), zk.Persistent); err != nil {
 			t.Fatal(err)
 		}
-		wantErr(t, holdfast.NewShards(c, "/note", 3).Run(t.Context(), never), holdfast.ErrShardCount)
+		wantErr(t, shards.New(c, "/note", 3).Run(t.Context(), never), shards.ErrCount)
 		a.leave()
 	})
 }
@@ -725,24 +726,30 @@ func TestRunRefusesWrongSettings(t *testing.T) {
 		c := client(t, srv)
 		for _, tt := range []struct {
 			name string
-			s    *holdfast.Shards
+			s    *shards.Shards
 			want error
+			says string
 		}{
-			{"no shards", holdfast.NewShards(c, shardsPath, 0), holdfast.ErrShardCount},
-			{"too many", holdfast.NewShards(c, shardsPath, 65537), holdfast.ErrShardCount},
-			{"layout", holdfast.NewShards(c, shardsPath, 1, holdfast.WithLayout(layout.Kazoo)), zk.ErrBadArguments},
-			{"weight", holdfast.NewShards(c, shardsPath, 1, holdfast.WithWeight(-1)), zk.ErrBadArguments},
-			{"heavy", holdfast.NewShards(c, shardsPath, 1, holdfast.WithWeight(1<<20+1)), zk.ErrBadArguments},
-			{"settle", holdfast.NewShards(c, shardsPath, 1, holdfast.WithSettle(-1)), zk.ErrBadArguments},
-			{"limit", holdfast.NewShards(c, shardsPath, 1, holdfast.WithMoveLimit(-1)), zk.ErrBadArguments},
-			{"handover", holdfast.NewShards(c, shardsPath, 1, holdfast.WithHandover(-1)), zk.ErrBadArguments},
-			{"path", holdfast.NewShards(c, "x", 1), zk.ErrInvalidPath},
-			{"root", holdfast.NewShards(c, "/", 1), zk.ErrInvalidPath},
+			{"no shards", shards.New(c, shardsPath, 0), shards.ErrCount, "0: want 1 to 65536"},
+			{"too many", shards.New(c, shardsPath, 65537), shards.ErrCount, "65537: want 1 to 65536"},
+			{"layout", shards.New(c, shardsPath, 1, shards.WithLock(holdfast.WithLayout(layout.Kazoo))), zk.ErrBadArguments, "a Shards cannot honour WithLayout: make it without"},
+			{"two that do not fit", shards.New(c, shardsPath, 1, shards.WithSettle(-1), shards.WithLock(holdfast.Reentrant()), shards.WithLock(holdfast.WithKeep(1))), zk.ErrBadArguments, "a Shards cannot honour Reentrant, WithKeep: make it without"},
+			{"weight", shards.New(c, shardsPath, 1, shards.WithWeight(-1)), zk.ErrBadArguments, "WithWeight(-1) is negative"},
+			{"heavy", shards.New(c, shardsPath, 1, shards.WithWeight(1<<20+1)), zk.ErrBadArguments, "WithWeight(1048577): want 0 to 1048576"},
+			{"settle", shards.New(c, shardsPath, 1, shards.WithSettle(-1)), zk.ErrBadArguments, "WithSettle(-1ns) is negative"},
+			{"limit", shards.New(c, shardsPath, 1, shards.WithMoveLimit(-1)), zk.ErrBadArguments, "WithMoveLimit(-1ns) is negative"},
+			{"handover", shards.New(c, shardsPath, 1, shards.WithHandover(-1)), zk.ErrBadArguments, "WithHandover(-1ns) is negative"},
+			{"path", shards.New(c, "x", 1), zk.ErrInvalidPath, ""},
+			{"root", shards.New(c, "/", 1), zk.ErrInvalidPath, "the root cannot be a lock"},
 		} {
-			err := tt.s.Run(t.Context(), func(context.Context, holdfast.Shard) error { return nil })
-			if !errors.Is(err, tt.want) {
-				t.Errorf("%s: %v; want %v", tt.name, err, tt.want)
+			err := tt.s.Run(t.Context(), func(context.Context, shards.Shard) error { return nil })
+			if !errors.Is(err, tt.want) || !strings.HasPrefix(err.Error(), "holdfast: run shards ") || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%s: %v; want %v that says %q", tt.name, err, tt.want, tt.says)
 			}
+		}
+		for _, wrong := range []shards.Option{shards.WithSettle(-1), shards.WithLock(holdfast.Reentrant())} {
+			_, err := shards.New(c, shardsPath, 1, wrong).Assignment(t.Context())
+			wantErr(t, err, zk.ErrBadArguments)
 		}
 		if names, _, err := c.Children(t.Context(), "/"); err != nil || slices.Contains(names, "holdfast") {
 			t.Errorf("something was created: %q, %v", names, err)
@@ -788,7 +795,7 @@ func TestErrorOfAFunctionEndsRun(t *testing.T) {
 		fail := make(chan struct{})
 		var failing atomic.Int32
 		c := client(t, srv)
-		a := b.joinWith(c, "a", func(ctx context.Context, _ holdfast.Shard) error {
+		a := b.joinWith(c, "a", func(ctx context.Context, _ shards.Shard) error {
 			select {
 			case <-fail:
 				if failing.Add(1) <= 2 {
@@ -822,7 +829,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		b := newBoard(t, srv, 8)
 		var clients []*zk.Client
-		var all []*shardWorker
+		var all []*member
 		for i := range 4 {
 			c := client(t, srv)
 			clients = append(clients, c)
@@ -884,8 +891,8 @@ func TestPlanThatWasRemovedIsWrittenAgain(t *testing.T) {
 // worker and shard.
 func TestRequestsOfAJoinAndALeave(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		const shards, workers = 200, 20
-		b := newBoard(t, srv, shards)
+		const number, workers = 200, 20
+		b := newBoard(t, srv, number)
 		all := b.joinAll(workers)
 		var requests atomic.Int64
 		for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpDelete, zkproto.OpGetData, zkproto.OpSetData,
@@ -901,7 +908,7 @@ func TestRequestsOfAJoinAndALeave(t *testing.T) {
 		b.settle()
 		moved := b.count(&b.calls) - calls
 		join := requests.Swap(0)
-		t.Logf("figure: a worker joins %d others with %d shards: %d shards move, %d requests", workers, shards, moved, join)
+		t.Logf("figure: a worker joins %d others with %d shards: %d shards move, %d requests", workers, number, moved, join)
 		// For each worker the plan. For each shard create, list, watch, look at the nearer, the holder's
 		// look and note, delete.
 		if bound := int64(2*workers + 10*moved + 30); join > bound {
@@ -925,15 +932,15 @@ func TestRequestsOfAJoinAndALeave(t *testing.T) {
 // A thousand shards, and up to thirty workers that join, leave and lose their sessions at random. No shard
 // has two workers at a time, and in the end each worker has its share.
 func TestThousandShardsUnderJoinsAndLeaves(t *testing.T) {
-	shards, rounds := 1000, 40
+	number, rounds := 1000, 40
 	if testing.Short() {
-		shards, rounds = 100, 20
+		number, rounds = 100, 20
 	}
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		rng := rand.New(rand.NewPCG(16, 1))
-		b := newBoard(t, srv, shards)
-		all := []*shardWorker{b.join("first")}
-		clients := map[*shardWorker]*zk.Client{}
+		b := newBoard(t, srv, number)
+		all := []*member{b.join("first")}
+		clients := map[*member]*zk.Client{}
 		for i := range rounds {
 			switch n := rng.IntN(10); {
 			case n < 5 && len(all) < 30 || len(all) < 2:
@@ -961,7 +968,7 @@ func TestThousandShardsUnderJoinsAndLeaves(t *testing.T) {
 		b.settle()
 		b.settle()
 		b.wantBalance(evenly(all))
-		t.Logf("figure: %d shards, %d joins, leaves and expiries, %d workers left: %d calls", shards, rounds, len(all), b.count(&b.calls))
+		t.Logf("figure: %d shards, %d joins, leaves and expiries, %d workers left: %d calls", number, rounds, len(all), b.count(&b.calls))
 		for _, w := range all {
 			w.leave()
 		}
@@ -973,11 +980,11 @@ var manyShards = flag.Bool("many-shards", false, "run TestTenThousandShards")
 // Ten thousand shards and a thousand workers: all join, some leave, some lose their sessions.
 func TestTenThousandShards(t *testing.T) {
 	if !*manyShards {
-		t.Skip("takes two minutes: go test -run '^TestTenThousandShards$' -v . -many-shards")
+		t.Skip("takes two minutes: go test -run '^TestTenThousandShards$' -v ./shards -many-shards")
 	}
-	const shards, workers = 10_000, 1000
+	const number, workers = 10_000, 1000
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		b := newBoard(t, srv, shards)
+		b := newBoard(t, srv, number)
 		began := time.Now()
 		all := b.joinAll(workers)
 		b.settle()
@@ -993,7 +1000,7 @@ func TestTenThousandShards(t *testing.T) {
 			b.settle()
 			b.wantBalance(evenly(all))
 		}
-		t.Logf("figure: %d shards, %d workers: %d joins and leaves begin %d functions; %v of virtual time", shards, workers, changes, b.count(&b.calls)-calls, time.Since(began).Round(time.Second))
+		t.Logf("figure: %d shards, %d workers: %d joins and leaves begin %d functions; %v of virtual time", number, workers, changes, b.count(&b.calls)-calls, time.Since(began).Round(time.Second))
 		for _, w := range all {
 			w.cancel(nil)
 		}
@@ -1041,4 +1048,112 @@ func TestShardsUnderLostConnections(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A lock that is tried at the path of shards withdraws, and the workers go on.
+func TestShardsOutlastALockThatIsTriedAtTheirPath(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		b := newBoard(t, srv, 4)
+		a := b.join("a")
+		b.settle()
+		c := client(t, srv)
+		tried := false
+		srv.Intercept(zkproto.OpCreate2, func(path string) zktest.Action {
+			if strings.HasPrefix(path, shardsPath+"/shards/") && !tried { // a shard moves to the newcomer
+				tried = true
+				var node string
+				if node, _, _ = c.Create(t.Context(), shardsPath+"/_c_x-lock-", nil, zk.EphemeralSequential); node == "" {
+					t.Error("no lock was tried")
+				}
+				time.AfterFunc(300*time.Millisecond, func() { c.Delete(context.Background(), node, zk.AnyVersion) })
+			}
+			return zktest.Pass
+		})
+		other := b.join("b")
+		time.Sleep(5 * time.Second)
+		b.settle()
+		b.wantBalance(map[string]int{"a": 1, "b": 1})
+		if !tried {
+			t.Error("no shard has moved: the test shows nothing")
+		}
+		other.leave()
+		a.leave()
+	})
+}
+
+// Somebody takes a shard away again and again. Its function is not called hundreds of times a second.
+func TestShardsPauseWhenTheyAreTakenAway(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, admin := client(t, srv), client(t, srv)
+		var calls atomic.Int32
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s := shards.New(c, shardsPath, 2)
+		err := s.Run(ctx, func(ctx context.Context, shard shards.Shard) error {
+			if shard.Number == 0 {
+				calls.Add(1)
+				if err := holdfast.Break(context.Background(), admin, s.Path(0), shard.Token); err != nil {
+					t.Error(err)
+				}
+			}
+			<-ctx.Done()
+			return nil
+		})
+		wantErr(t, err, context.DeadlineExceeded)
+		if n := calls.Load(); n < 40 || n > 140 {
+			t.Errorf("%d calls in a minute", n)
+		}
+	})
+}
+
+// wantBegun waits for the function of a shard to be called.
+func wantBegun(t *testing.T, began <-chan int) {
+	t.Helper()
+	select {
+	case <-began:
+	case <-time.After(time.Minute):
+		t.Fatal("no shard was begun")
+	}
+}
+
+// The number of shards changes when there is neither a worker nor a locked shard. The data of a semaphore that nobody
+// uses do not keep shards out, nor those of shards a semaphore.
+func TestNumberOfShardsThatNobodyUsesCanBeReplaced(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		run := func(n int) (stop func() error, began chan int) {
+			began = make(chan int, n)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				done <- shards.New(client(t, srv), shardsPath, n).Run(ctx, func(ctx context.Context, s shards.Shard) error {
+					began <- s.Number
+					<-ctx.Done()
+					return nil
+				})
+			}()
+			return func() error { cancel(); return <-done }, began
+		}
+		for _, n := range []int{3, 5, 2} {
+			stop, began := run(n)
+			for range n {
+				wantBegun(t, began)
+			}
+			other, _ := run(n + 1)
+			time.Sleep(3 * time.Second)
+			if err := other(); !errors.Is(err, shards.ErrCount) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("it is %d, not %d, and the session of %s/workers/", n, n+1, shardsPath)) {
+				t.Errorf("%v; want ErrCount, and who uses the number", err)
+			}
+			wantErr(t, stop(), context.Canceled)
+		}
+		// A shard whose function is stuck.
+		stuck := lock(t, holdfast.NewMutex(client(t, srv), shardsPath+"/shards/0001"))
+		other, _ := run(4)
+		time.Sleep(3 * time.Second)
+		wantErr(t, other(), shards.ErrCount)
+		unlock(t, stuck)
+		unlock(t, lock(t, holdfast.NewSemaphore(client(t, srv), shardsPath, 2).Locker(1)))
+		stop, began := run(4)
+		wantBegun(t, began)
+		wantErr(t, stop(), context.Canceled)
+	})
 }
