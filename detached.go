@@ -183,7 +183,7 @@ func (d *Detached) shorten(ctx context.Context, c Claim, n queue.Note, expires i
 	if err != nil {
 		return
 	}
-	_ = queue.Repeat(ctx, func() error {
+	_ = zk.Repeat(ctx, func() error {
 		_, err := d.lock.Client.Set(ctx, c.Path, data, 0)
 		return err
 	})
@@ -248,7 +248,7 @@ func (d *Detached) unlock(ctx context.Context, id string) error {
 // remove removes the node of a claim. The error is ErrNotHeld if it is gone.
 func (d *Detached) remove(ctx context.Context, node string) error {
 	for doubt := false; ; { // the name is never used again, so the delete can be sent again
-		err := queue.Retry(ctx, func() error { return d.lock.Client.Delete(ctx, node, zk.AnyVersion) })
+		err := zk.Retry(ctx, func() error { return d.lock.Client.Delete(ctx, node, zk.AnyVersion) })
 		switch {
 		case errors.Is(err, zk.ErrNoNode) && doubt:
 			return nil

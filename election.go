@@ -210,7 +210,7 @@ func (f *follower) follow(ctx context.Context) error {
 		var l Leader
 		var watch *zk.Watch
 		if err == nil {
-			err = queue.Retry(ctx, func() (err error) {
+			err = zk.Retry(ctx, func() (err error) {
 				l, watch, err = f.look(ctx, s)
 				return err
 			})

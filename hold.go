@@ -226,7 +226,7 @@ func ensure(ctx context.Context, p *queue.Place, path string) error {
 func (h *Hold) transact(ctx context.Context, guards, ops []zk.Op) ([]zk.Result, error) {
 	session := h.first().Session
 	var results []zk.Result
-	err := queue.Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		results, err = session.Multi(ctx, slices.Concat(guards, ops)...)
 		return err
 	})

@@ -90,7 +90,7 @@ func listNow(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (
 	// A NodeLock is the node itself.
 	var data []byte
 	var stat zk.Stat
-	err = queue.Retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		data, stat, err = c.Get(ctx, path)
 		return err
 	})
@@ -156,7 +156,7 @@ func withoutPending(ctx context.Context, c *zk.Client, path string, entries []En
 		return entries, nil
 	}
 	var data []byte
-	err := queue.Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		data, _, err = c.Get(ctx, path)
 		return err
 	})
@@ -308,7 +308,7 @@ func foreign(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (
 		return nil, err
 	}
 	// A node that comes after the look is not seen either, so this is worth no write.
-	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
+	if err := zk.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
 		return nil, err
 	}
 	strangers, err := queue.Strangers(ctx, c, path, g)

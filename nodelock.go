@@ -141,7 +141,7 @@ func (l *NodeLock) await(ctx context.Context, session *zk.Session, wait bool) er
 		var listed []string
 		var stat zk.Stat
 		var watch *zk.Watch
-		err := queue.Retry(ctx, func() (err error) {
+		err := zk.Retry(ctx, func() (err error) {
 			listed, stat, watch, err = session.ChildrenW(ctx, l.lock.Path)
 			return err
 		})

@@ -197,7 +197,7 @@ func (l *lock) stepDown(ctx context.Context, writer *tenure.Tenure) (_ *Hold, er
 		}
 	}()
 	for p.Name() == "" {
-		err := queue.Retry(ctx, func() error {
+		err := zk.Retry(ctx, func() error {
 			p.Sending()
 			_, err := p.Session.Multi(ctx, zk.CheckOp(w.Path(), zk.AnyVersion), zk.CreateOp(p.Dir+"/"+p.Prefix, data, zk.Ephemeral, l.ACL...))
 			return err
@@ -231,7 +231,7 @@ func (l *lock) stepDown(ctx context.Context, writer *tenure.Tenure) (_ *Hold, er
 func awaitRemoval(ctx context.Context, session *zk.Session, node string) error {
 	for {
 		var watch *zk.Watch
-		err := queue.Retry(ctx, func() (err error) {
+		err := zk.Retry(ctx, func() (err error) {
 			_, _, watch, err = session.ChildrenW(ctx, node)
 			return err
 		})

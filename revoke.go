@@ -28,7 +28,7 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 		for {
 			var data []byte
 			var stat zk.Stat
-			err := queue.Retry(ctx, func() (err error) {
+			err := zk.Retry(ctx, func() (err error) {
 				data, stat, err = c.Get(ctx, node)
 				return err
 			})
@@ -41,7 +41,7 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 			if data, err = queue.WithRequest(data); err != nil {
 				return err
 			}
-			err = queue.Retry(ctx, func() error {
+			err = zk.Retry(ctx, func() error {
 				_, err := c.Set(ctx, node, data, stat.Version)
 				return err
 			})
@@ -66,7 +66,7 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
 		for version := int32(zk.AnyVersion); ; {
-			err := queue.Retry(ctx, func() error { return c.Delete(ctx, node, version) })
+			err := zk.Retry(ctx, func() error { return c.Delete(ctx, node, version) })
 			doubt := version != zk.AnyVersion // an earlier delete may have happened
 			switch {
 			case errors.Is(err, zk.ErrConnectionLoss), doubt && errors.Is(err, zk.ErrBadVersion):
@@ -91,7 +91,7 @@ func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 // comes first. Then the server that we reach now shows everything that the previous one may have done for
 // us (see barrier in internal/queue).
 func standing(ctx context.Context, c *zk.Client, node string, token int64) (version int32, stands bool, err error) {
-	err = queue.Repeat(ctx, func() error {
+	err = zk.Repeat(ctx, func() error {
 		_, err := c.Multi(ctx, zk.CheckOp(node, zk.AnyVersion))
 		return err
 	})
@@ -100,7 +100,7 @@ func standing(ctx context.Context, c *zk.Client, node string, token int64) (vers
 	}
 	var data []byte
 	var stat zk.Stat
-	err = queue.Retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		data, stat, err = c.Get(ctx, node)
 		return err
 	})
@@ -142,7 +142,7 @@ var errNobody = errors.New("nobody has the token")
 func onTokenNow(ctx context.Context, c *zk.Client, path string, token int64, f func(node string) error) error {
 	found := false
 	var stat zk.Stat
-	err := queue.Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		_, stat, err = c.Get(ctx, path) // a NodeLock is the node itself
 		return err
 	})

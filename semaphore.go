@@ -116,7 +116,7 @@ func (s *Semaphore) setLimit(ctx context.Context, limit int) error {
 	data := []byte(strconv.Itoa(limit))
 	for {
 		// Storing the same limit twice does no harm.
-		err := queue.Repeat(ctx, func() error {
+		err := zk.Repeat(ctx, func() error {
 			_, err := session.Set(ctx, s.lock.Path, data, zk.AnyVersion)
 			return err
 		})
@@ -126,7 +126,7 @@ func (s *Semaphore) setLimit(ctx context.Context, limit int) error {
 					return err
 				}
 			}
-			err = queue.Repeat(ctx, func() error {
+			err = zk.Repeat(ctx, func() error {
 				_, _, err := session.Create(ctx, s.lock.Path, data, zk.Persistent, s.lock.ACL...)
 				return err
 			})

@@ -112,7 +112,7 @@ var errBehind = errors.New("the server is behind the one that told us of our tur
 // alone is not enough: Apache's leader answers it at once (see barrier in internal/queue).
 func (s *Semaphore) catchUp(ctx context.Context, turn *Hold) error {
 	session := turn.first().Session
-	if err := queue.Retry(ctx, func() error { return session.Sync(ctx, s.lock.Path) }); err != nil {
+	if err := zk.Retry(ctx, func() error { return session.Sync(ctx, s.lock.Path) }); err != nil {
 		return err
 	}
 	pause := time.NewTimer(5 * queue.FirstPause)
@@ -139,7 +139,7 @@ func (s *Semaphore) catchUp(ctx context.Context, turn *Hold) error {
 // read before: an earlier look has shown that the node is gone, and a server that is behind that answer
 // does not accept the session.
 func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool, before string, seen []zk.Result) (v view, err error) {
-	err = queue.Retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		v, err = s.lookOnce(ctx, session, watch, before, seen)
 		seen = nil
 		return err
@@ -259,7 +259,7 @@ func (s *Semaphore) agree(ctx context.Context, p *queue.Place, v view) (bool, er
 	case !v.exists:
 		return false, p.Ensure(ctx, s.lock.Path)
 	}
-	err := queue.Retry(ctx, func() error {
+	err := zk.Retry(ctx, func() error {
 		_, err := p.Session.Set(ctx, s.lock.Path, []byte(strconv.Itoa(s.limit)), v.version)
 		return err
 	})
@@ -283,7 +283,7 @@ func (s *Semaphore) replace(ctx context.Context, p *queue.Place, v view) error {
 		return fmt.Errorf("%w: it is %d, not %d, since somebody has changed it just now: claim %d, or change it with SetLimit", ErrLimit, v.limit, s.limit, v.limit)
 	}
 	var results []zk.Result
-	err = queue.Retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		results, err = p.Session.Multi(ctx, zk.CheckOp(p.Path(), zk.AnyVersion), zk.SetOp(s.lock.Path, []byte(strconv.Itoa(s.limit)), v.version))
 		return err
 	})
@@ -372,7 +372,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 	}()
 	for {
 		var res []zk.Result
-		err := queue.Retry(ctx, func() (err error) {
+		err := zk.Retry(ctx, func() (err error) {
 			for _, p := range places {
 				p.Sending()
 			}
@@ -454,7 +454,7 @@ func (s *Semaphore) admitted(ctx context.Context, places []*queue.Place) (*Hold,
 func stamp(ctx context.Context, places []*queue.Place) error {
 	var stat zk.Stat
 	var ok bool
-	err := queue.Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		stat, ok, err = places[0].Session.Exists(ctx, places[0].Path())
 		return err
 	})

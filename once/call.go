@@ -210,7 +210,7 @@ func (j *call) finish(ctx context.Context, h *holder, seen record, m *mark) erro
 func (j *call) recorded(ctx context.Context, h *holder, token int64) time.Time {
 	session := h.place.Session
 	var stat zk.Stat
-	err := queue.Retry(session.Context(), func() (err error) {
+	err := zk.Retry(session.Context(), func() (err error) {
 		stat, _, err = session.Exists(session.Context(), j.done())
 		return err
 	})

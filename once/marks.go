@@ -144,7 +144,7 @@ type getter interface {
 func (j *call) read(ctx context.Context, from getter, node string) (*mark, error) {
 	var data []byte
 	var stat zk.Stat
-	err := queue.Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		data, stat, err = from.Get(ctx, node)
 		return err
 	})
@@ -182,7 +182,7 @@ func (j *call) look(ctx context.Context, h *holder) (record, error) {
 	}
 	for {
 		var res []zk.Result
-		err := queue.Retry(ctx, func() (err error) {
+		err := zk.Retry(ctx, func() (err error) {
 			if res, err = p.Session.Pipeline(ctx, ops...); res == nil {
 				return err
 			}
@@ -303,7 +303,7 @@ func (j *call) old(p *queue.Place) (removals []zk.Op, version int32) {
 	ctx := p.Session.Context()
 	var keys []string
 	var stat zk.Stat
-	err := queue.Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		keys, stat, err = p.Session.Children(ctx, j.shard)
 		return err
 	})
@@ -319,7 +319,7 @@ func (j *call) old(p *queue.Place) (removals []zk.Op, version int32) {
 		}
 	}
 	var res []zk.Result
-	err = queue.Retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		if res, err = p.Session.Pipeline(ctx, looks...); res == nil {
 			return err
 		}

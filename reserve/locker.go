@@ -175,7 +175,7 @@ func left(ctx context.Context, t lend.Tenure, now *moment) (*Reservation, time.D
 func renew(ctx context.Context, t lend.Tenure, found zk.Result) (zk.Stat, error) {
 	p := t.Place
 	var res []zk.Result
-	err := queue.Repeat(ctx, func() (err error) {
+	err := zk.Repeat(ctx, func() (err error) {
 		res, err = p.Session.Multi(ctx, zk.CheckOp(p.Path(), zk.AnyVersion), zk.SetOp(nodeOf(t), found.Data, found.Stat.Version))
 		return err
 	})
@@ -199,12 +199,12 @@ func touch(ctx context.Context, t lend.Tenure) (moment, error) {
 	for {
 		var data []byte
 		var stat zk.Stat
-		err := queue.Retry(ctx, func() (err error) {
+		err := zk.Retry(ctx, func() (err error) {
 			data, stat, err = p.Session.Get(ctx, p.Path())
 			return err
 		})
 		if err == nil {
-			err = queue.Retry(ctx, func() (err error) {
+			err = zk.Retry(ctx, func() (err error) {
 				stat, err = p.Session.Set(ctx, p.Path(), data, stat.Version)
 				return err
 			})
@@ -232,7 +232,7 @@ func look(ctx context.Context, t lend.Tenure) (zk.Result, error) {
 	}
 	var res []zk.Result
 	for {
-		err := queue.Retry(ctx, func() (err error) {
+		err := zk.Retry(ctx, func() (err error) {
 			if res, err = p.Session.Pipeline(ctx, ops...); res != nil {
 				err = res[len(res)-1].Err
 			}

@@ -69,7 +69,7 @@ func (r *Reservation) End(ctx context.Context, c *zk.Client) error {
 		case gone:
 			err = fmt.Errorf("%w: there is no reservation with the token %d", holdfast.ErrNotHeld, r.Token)
 		case err == nil:
-			err = queue.Retry(ctx, func() error { return c.Delete(ctx, r.node, version) })
+			err = zk.Retry(ctx, func() error { return c.Delete(ctx, r.node, version) })
 			switch {
 			case err == nil:
 				return nil
@@ -89,7 +89,7 @@ func read(ctx context.Context, c *zk.Client, path, node string) (*Reservation, i
 	var data []byte
 	var stat zk.Stat
 	err := queue.BehindWrite(ctx, c, path, func() error {
-		return queue.Retry(ctx, func() (err error) {
+		return zk.Retry(ctx, func() (err error) {
 			data, stat, err = c.Get(ctx, node)
 			return err
 		})

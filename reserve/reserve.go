@@ -15,7 +15,6 @@ import (
 
 	"holdfast"
 	"holdfast/internal/lend"
-	"holdfast/internal/queue"
 	"holdfast/zk"
 )
 
@@ -59,7 +58,7 @@ func Cancel(ctx context.Context, h *holdfast.Hold) error {
 		return fail("unreserve", h, err)
 	}
 	for _, t := range lend.Tenures(h) {
-		err := queue.Repeat(ctx, func() error {
+		err := zk.Repeat(ctx, func() error {
 			_, err := commit(ctx, h, []zk.Op{zk.DeleteOp(nodeOf(t), zk.AnyVersion)})
 			return err
 		})
@@ -93,7 +92,7 @@ func reserve(ctx context.Context, h *holdfast.Hold, d time.Duration) error {
 			}
 		}
 		var results []zk.Result
-		err := queue.Repeat(ctx, func() (err error) {
+		err := zk.Repeat(ctx, func() (err error) {
 			results, err = commit(ctx, h, ops)
 			return err
 		})

@@ -48,7 +48,7 @@ func (s *Shards) assignment(ctx context.Context) (all []Worker, err error) {
 func (s *Shards) assignmentNow(ctx context.Context) (all []Worker, err error) {
 	c := s.node.Client
 	var data []byte
-	err = queue.Retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		data, _, err = c.Get(ctx, s.node.Path)
 		return err
 	})

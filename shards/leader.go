@@ -100,7 +100,7 @@ func (l *leader) await(term context.Context, watch *zk.Watch, wait time.Duration
 func (l *leader) list(term context.Context) (watch *zk.Watch, err error) {
 	session, dir := lend.Places(l.hold)[0].Session, l.workers
 	var listed []string
-	err = queue.Retry(term, func() (err error) {
+	err = zk.Retry(term, func() (err error) {
 		listed, _, watch, err = session.ChildrenW(term, dir)
 		return err
 	})

@@ -32,7 +32,7 @@ func (s *Shards) checked(data []byte) (balance.Plan, error) {
 
 // refresh reads the plan as it is at some moment after the call.
 func (r *worker) refresh(ctx context.Context) error {
-	err := queue.Retry(ctx, func() error { return r.node.Client.Sync(ctx, r.node.Path) })
+	err := zk.Retry(ctx, func() error { return r.node.Client.Sync(ctx, r.node.Path) })
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (r *worker) look(ctx context.Context) (*zk.Watch, error) {
 		var data []byte
 		var stat zk.Stat
 		var watch *zk.Watch
-		err := queue.Retry(ctx, func() (err error) {
+		err := zk.Retry(ctx, func() (err error) {
 			data, stat, watch, err = session.GetW(ctx, r.node.Path)
 			return err
 		})
@@ -122,7 +122,7 @@ func (r *worker) claim(ctx context.Context, session *zk.Session, version int32) 
 	if err != nil {
 		return err
 	}
-	err = queue.Retry(ctx, func() error {
+	err = zk.Retry(ctx, func() error {
 		_, err := session.Set(ctx, r.node.Path, data, version)
 		return err
 	})

@@ -185,7 +185,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 1051, bug: "the time since when a lock is held is lost with a request", where: "–",
-			edits: []edit{{"internal/tenure/rewrite.go", "\t\t\tops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))\n\t\t\tt.rewrites.intended[p] = data\n\t\t}\n\t\terr := queue.Retry(t.ctx", "\t\t\tops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))\n\t\t}\n\t\terr := queue.Retry(t.ctx"}},
+			edits: []edit{{"internal/tenure/rewrite.go", "\t\t\tops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))\n\t\t\tt.rewrites.intended[p] = data\n\t\t}\n\t\terr := zk.Retry(t.ctx", "\t\t\tops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))\n\t\t}\n\t\terr := zk.Retry(t.ctx"}},
 			tests: []string{"TestTheTimeSurvivesARequest"},
 		},
 		{

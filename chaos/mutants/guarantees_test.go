@@ -186,7 +186,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 330, bug: "the queue is listed at a server that may be behind", where: "–",
-			edits: []edit{{"list.go", "err = queue.BehindWrite(ctx, c, path, func() (err error) {\n\t\tentries, err", "err = queue.Retry(ctx, func() (err error) {\n\t\tentries, err"}},
+			edits: []edit{{"list.go", "err = queue.BehindWrite(ctx, c, path, func() (err error) {\n\t\tentries, err", "err = zk.Retry(ctx, func() (err error) {\n\t\tentries, err"}},
 			tests: []string{"TestListLetsTheServerCatchUpBeforeItReads"},
 		},
 		{

@@ -20,7 +20,7 @@ func ofMendedServe() []mutant {
 		},
 		{
 			number: 983, bug: "a lost connection ends the wait of a waiter that begins a reservation anew", where: "–",
-			edits: []edit{{"reserve/locker.go", "\terr := queue.Repeat(ctx, func() (err error) {\n\t\tres, err = p.Session.Multi(ctx, zk.CheckOp(", "\terr := queue.Retry(ctx, func() (err error) {\n\t\tres, err = p.Session.Multi(ctx, zk.CheckOp("}},
+			edits: []edit{{"reserve/locker.go", "\terr := zk.Repeat(ctx, func() (err error) {\n\t\tres, err = p.Session.Multi(ctx, zk.CheckOp(", "\terr := zk.Retry(ctx, func() (err error) {\n\t\tres, err = p.Session.Multi(ctx, zk.CheckOp("}},
 			pkg:   "reserve", tests: []string{"TestReservationBeginsAnewUnderLostConnections"},
 		},
 		{

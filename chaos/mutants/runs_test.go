@@ -40,7 +40,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 617, bug: "a reservation is not written if the connection is lost meanwhile", where: "–",
-			edits: []edit{{"reserve/reserve.go", "\t\terr := queue.Repeat(ctx, func() (err error) {\n\t\t\tresults, err = commit(ctx, h, ops)\n\t\t\treturn err\n\t\t})\n", "\t\tvar err error\n\t\tresults, err = commit(ctx, h, ops)\n"}},
+			edits: []edit{{"reserve/reserve.go", "\t\terr := zk.Repeat(ctx, func() (err error) {\n\t\t\tresults, err = commit(ctx, h, ops)\n\t\t\treturn err\n\t\t})\n", "\t\tvar err error\n\t\tresults, err = commit(ctx, h, ops)\n"}},
 			pkg:   "reserve", tests: []string{"TestReserveUnderLostConnections"},
 		},
 		{

@@ -5,7 +5,7 @@ func ofWorlds() []mutant {
 	return []mutant{
 		{
 			number: 760, bug: "Unlock of a detached lock believes a server that is behind, and the lock stays held", where: "ours, until a reader found it",
-			edits: []edit{{"list.go", "err = queue.BehindWrite(ctx, c, path, func() (err error) {\n\t\tentries, err", "err = queue.Retry(ctx, func() (err error) {\n\t\tentries, err"}},
+			edits: []edit{{"list.go", "err = queue.BehindWrite(ctx, c, path, func() (err error) {\n\t\tentries, err", "err = zk.Retry(ctx, func() (err error) {\n\t\tentries, err"}},
 			tests: []string{"TestUnlockAtAServerThatIsBehind"},
 		},
 		{
@@ -30,7 +30,7 @@ func ofWorlds() []mutant {
 		},
 		{
 			number: 765, bug: "the end of a reservation believes a server that is behind", where: "–",
-			edits: []edit{{"reserve/reservation.go", "err := queue.BehindWrite(ctx, c, path, func() error {", "err := queue.Retry(ctx, func() error {"}},
+			edits: []edit{{"reserve/reservation.go", "err := queue.BehindWrite(ctx, c, path, func() error {", "err := zk.Retry(ctx, func() error {"}},
 			pkg:   "reserve", tests: []string{"TestEndAtAServerThatIsBehind"},
 		},
 		{

@@ -98,7 +98,7 @@ func (m *Mirror) Follow(ctx context.Context, c *zk.Client) error {
 
 func (m *Mirror) follow(ctx context.Context, c *zk.Client) error {
 	var watch *zk.PersistentWatch
-	err := queue.Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		watch, err = c.AddWatch(ctx, m.Base, zk.WatchPersistentRecursive)
 		return err
 	})
@@ -331,7 +331,7 @@ func (m *Mirror) remove(path string) {
 }
 
 func (m *Mirror) readAll(ctx context.Context, c *zk.Client) (map[string]*Node, error) {
-	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, m.Base) }); err != nil {
+	if err := zk.Retry(ctx, func() error { return c.Sync(ctx, m.Base) }); err != nil {
 		return nil, err
 	}
 	next := &Mirror{Base: m.Base, Nodes: make(map[string]*Node)}

@@ -29,7 +29,7 @@ const readsInFlight = 256
 
 // read reads the nodes at the prefix of m and below it.
 func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
-	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, m.base) }); err != nil {
+	if err := zk.Retry(ctx, func() error { return c.Sync(ctx, m.base) }); err != nil {
 		return nil, err
 	}
 	t := make(tree)
@@ -126,7 +126,7 @@ func readsEach(ctx context.Context, c *zk.Client, paths []string, op func(string
 			ops[i] = op(path)
 		}
 		var results []zk.Result
-		err := queue.Retry(ctx, func() (err error) {
+		err := zk.Retry(ctx, func() (err error) {
 			if results, err = c.Pipeline(ctx, ops...); results == nil {
 				return err
 			}

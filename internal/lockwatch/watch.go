@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"holdfast"
-	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
@@ -98,7 +97,7 @@ type watcher struct {
 // follow watches with a persistent watch until that ends.
 func (w *watcher) follow(ctx context.Context) error {
 	var watch *zk.PersistentWatch
-	err := queue.Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		watch, err = w.client.AddWatch(ctx, w.model.base, zk.WatchPersistentRecursive)
 		return err
 	})

@@ -163,7 +163,7 @@ func (q *Queue) listAll(ctx context.Context, c pipeliner, nodes []string) (found
 		lists = append(lists, zk.ChildrenOp(node))
 	}
 	var hidden []int
-	err := Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		hidden = nil
 		if found, err = c.Pipeline(ctx, lists...); found == nil {
 			return err

@@ -157,6 +157,20 @@ func (p *Place) awaitUnwatched(ctx context.Context, watch *zk.Watch) (err error)
 // the same for all, so that a crowd of waiters costs a server little: 10,000 waiters read 220 times a second.
 func LookAgain() time.Duration { return lookAgain + rand.N(lookAgain) }
 
+// AwaitEvent waits for an event, at most for as long as again says.
+func AwaitEvent(ctx context.Context, event <-chan zk.Event, again time.Duration) (changed bool, _ error) {
+	timer := time.NewTimer(again)
+	defer timer.Stop()
+	select {
+	case ev := <-event:
+		return true, ev.Err
+	case <-timer.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
 // newAgain is split from await to keep waiters' stacks small.
 //
 //go:noinline
@@ -239,7 +253,7 @@ func (p *Place) lookAt(ctx context.Context, nodes ...string) (res []zk.Result, e
 	for i, node := range nodes {
 		ops[i] = zk.ChildrenOp(node)
 	}
-	err = Retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		if res, err = p.Session.Pipeline(ctx, ops...); res == nil {
 			return err
 		}
@@ -384,7 +398,7 @@ func (p *Place) prove(ctx context.Context) (err error) {
 	if p.lease != nil {
 		return nil
 	}
-	err = Retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		p.lease, err = p.Session.Lease(ctx, p.Path())
 		return err
 	})
@@ -409,7 +423,7 @@ func (p *Place) Prove(ctx context.Context) (*zk.Lease, error) {
 func (p *Place) watchFar(ctx context.Context, a names.Ahead) (*zk.Watch, error) {
 	var stat zk.Stat
 	var far *zk.Watch
-	err := Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		_, stat, far, err = p.Session.GetW(ctx, p.node(a.Far))
 		return err
 	})
@@ -500,7 +514,7 @@ func (p *Place) farGone(ctx context.Context, a names.Ahead) (names.Ahead, error)
 // watchNear watches the nearest node and our own, and reads something else, in one flush. If the
 // nearest is gone, it is not watched.
 func (p *Place) watchNear(ctx context.Context, near string, also ...zk.Op) (found zk.Result, err error) {
-	err = Retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		found, err = p.watchNearOnce(ctx, near, also...)
 		return err
 	})

@@ -68,7 +68,7 @@ func (p *Place) Detach(data func() ([]byte, error), lasts time.Duration) (c Chan
 	for {
 		var sent time.Time
 		var read error
-		err := Retry(session, func() error {
+		err := zk.Retry(session, func() error {
 			sent = time.Now()
 			d, err := data()
 			if err != nil {
@@ -92,7 +92,7 @@ func (p *Place) Detach(data func() ([]byte, error), lasts time.Duration) (c Chan
 		case err == nil:
 			p.name = "" // there is nothing for Leave to remove
 			if read != nil {
-				read = Retry(session, func() (err error) {
+				read = zk.Retry(session, func() (err error) {
 					c.Stat, _, err = p.Session.Exists(session, made)
 					return err
 				})
@@ -145,11 +145,11 @@ func (q *Queue) Settle(ctx context.Context, detached string) (data []byte, stat 
 		if err != nil {
 			return nil, zk.Stat{}, false, err
 		}
-		err = Repeat(ctx, func() error {
+		err = zk.Repeat(ctx, func() error {
 			return s.Delete(ctx, detached[:cut]+names.Detaching(detached[cut:]), zk.AnyVersion)
 		})
 		if err == nil || errors.Is(err, zk.ErrNoNode) { // a transaction all the same
-			err = Retry(ctx, func() (err error) { // the same session: another one may read at a server that is behind
+			err = zk.Retry(ctx, func() (err error) { // the same session: another one may read at a server that is behind
 				data, stat, err = s.Get(ctx, detached)
 				return err
 			})
@@ -206,7 +206,7 @@ func (p *Place) hear(ms int64) moment {
 func (p *Place) expiryOf(ctx context.Context, name string) (*expiry, error) {
 	var data []byte
 	var stat zk.Stat
-	err := Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		data, stat, err = p.Session.Get(ctx, p.node(name))
 		return err
 	})
@@ -254,7 +254,7 @@ func (p *Place) countAnew(ctx context.Context, node string, data []byte, stat zk
 	if err != nil {
 		return false, nil
 	}
-	err = Repeat(ctx, func() error {
+	err = zk.Repeat(ctx, func() error {
 		_, err := p.Session.Set(ctx, node, data, stat.Version)
 		return err
 	})
@@ -270,7 +270,7 @@ func (p *Place) countAnew(ctx context.Context, node string, data []byte, stat zk
 // removeExpired removes the node of an expired lock, unless its data have changed. The error is nil if the node is
 // gone or has changed, and ErrLocked if we may not remove it.
 func (p *Place) removeExpired(ctx context.Context, e *expiry) error {
-	err := Repeat(ctx, func() error { return p.Session.Delete(ctx, e.node, e.version) })
+	err := zk.Repeat(ctx, func() error { return p.Session.Delete(ctx, e.node, e.version) })
 	switch {
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
 		return nil

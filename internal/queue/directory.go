@@ -10,7 +10,7 @@ import (
 
 // Children lists a directory. It has no children if it does not exist.
 func Children(ctx context.Context, c *zk.Client, path string) (listed []string, err error) {
-	err = Retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		listed, _, err = c.Children(ctx, path)
 		return err
 	})
@@ -77,7 +77,7 @@ type pipeliner interface {
 // pipeline sends reads together. The only error that a result can have is ErrNoNode, unless pipeline
 // returns an error.
 func pipeline(ctx context.Context, c pipeliner, ops []zk.Op) (results []zk.Result, err error) {
-	err = Retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		if results, err = c.Pipeline(ctx, ops...); results == nil {
 			return err
 		}

@@ -76,7 +76,7 @@ func (p *Place) barrier(ctx context.Context) error { return Barrier(ctx, p.Sessi
 // Barrier returns when the server that s reaches shows everything that was written before. Then the reads of s show
 // it, too, and those of another session need not. path is any node, also one that does not exist.
 func Barrier(ctx context.Context, s *zk.Session, path string) error {
-	err := Repeat(ctx, func() error {
+	err := zk.Repeat(ctx, func() error {
 		_, err := s.Multi(ctx, zk.CheckOp(path, zk.AnyVersion))
 		return err
 	})
@@ -90,7 +90,7 @@ func Barrier(ctx context.Context, s *zk.Session, path string) error {
 // place still exists. If not, the error is ErrGone. Then no transaction that checks the place can be executed any more.
 func (p *Place) Barrier() error {
 	ctx := p.Session.Context()
-	err := Repeat(ctx, func() error {
+	err := zk.Repeat(ctx, func() error {
 		_, err := p.Session.Multi(ctx, zk.CheckOp(p.Path(), zk.AnyVersion))
 		return err
 	})
@@ -141,7 +141,7 @@ func (p *Place) twinned(ctx context.Context) error {
 func (p *Place) stat(ctx context.Context) (zk.Stat, error) {
 	var stat zk.Stat
 	var ok bool
-	err := Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		stat, ok, err = p.Session.Exists(ctx, p.Path())
 		return err
 	})

@@ -44,7 +44,7 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 	}
 	for {
 		var res []zk.Result
-		err := Retry(ctx, func() (err error) {
+		err := zk.Retry(ctx, func() (err error) {
 			p.Sending()
 			if res, err = p.Session.Pipeline(ctx, ops...); res != nil {
 				err = res[0].Err // the outcome of the list is another matter
@@ -93,7 +93,7 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 func (p *Place) CreateAround(ctx context.Context) (around []zk.Result, _ error) {
 	ops := p.Queue.looks([]zk.Op{zk.CreateOp(p.node(p.Prefix), p.Data, zk.Ephemeral, p.Queue.ACL...)})
 	var res []zk.Result
-	err := Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		p.Sending()
 		if res, err = p.Session.Pipeline(ctx, ops...); res != nil {
 			err = res[0].Err
@@ -124,7 +124,7 @@ func (p *Place) look(ctx context.Context) (names.Ahead, error) {
 func (p *Place) Ensure(ctx context.Context, path string) error {
 	for {
 		mode := p.Queue.parentMode()
-		err := Repeat(ctx, func() error {
+		err := zk.Repeat(ctx, func() error {
 			_, _, err := p.Session.Create(ctx, path, []byte{}, mode, p.Queue.ACL...)
 			return err
 		})

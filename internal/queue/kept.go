@@ -49,13 +49,13 @@ func (p *Place) awaitKept(ctx context.Context) error {
 		return p.passExpired(ctx)
 	}
 	var data []byte
-	err := Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		data, _, err = p.Session.Get(ctx, p.node(p.ahead.Near))
 		return err
 	})
 	var watch *zk.Watch
 	if err == nil && ReadNote(data).Kept {
-		err = Retry(ctx, func() (err error) {
+		err = zk.Retry(ctx, func() (err error) {
 			data, _, watch, err = p.Session.GetW(ctx, p.node(p.ahead.Near))
 			return err
 		})

@@ -66,7 +66,7 @@ func (p *Place) lookAlone(ctx context.Context) (names.Ahead, error) {
 
 // siblings lists the queue.
 func (p *Place) siblings(ctx context.Context) (listed []string, err error) {
-	err = Retry(ctx, func() (err error) {
+	err = zk.Retry(ctx, func() (err error) {
 		listed, _, err = p.Session.Children(ctx, p.Dir)
 		return err
 	})
@@ -80,7 +80,7 @@ func (p *Place) listAround(ctx context.Context, looks bool) (listed []string, ar
 		return listed, nil, err
 	}
 	ops := p.Queue.looks([]zk.Op{zk.ChildrenOp(p.Dir)})
-	err = Retry(ctx, func() error {
+	err = zk.Retry(ctx, func() error {
 		res, err := p.Session.Pipeline(ctx, ops...)
 		if res != nil {
 			listed, around, err = res[0].Children, res[1:], res[0].Err

@@ -9,6 +9,9 @@ import (
 	"holdfast/zk"
 )
 
+// FirstPause is the pause after which a caller of this package looks again.
+const FirstPause = 10 * time.Millisecond
+
 // A Pace counts how often work has begun that others end again and again, such as a wait whose node is removed. The
 // work begins again at once for the first time, and later after a pause of up to a second. 0 means that it does not.
 type Pace int

@@ -103,7 +103,7 @@ func (p *Place) tryRemove(doubt bool) error {
 			}
 			version = stat.Version
 		}
-		err := Retry(ctx, func() error { return p.delete(ctx, version) })
+		err := zk.Retry(ctx, func() error { return p.delete(ctx, version) })
 		switch {
 		case err == nil:
 			return nil
@@ -121,7 +121,7 @@ func (p *Place) tryRemove(doubt bool) error {
 // RemoveWith deletes our node through s, which need not be the session of the place. In the same transaction, it executes
 // also, if that succeeds; else it deletes the node alone. It is no error if the node was gone before.
 func (p *Place) RemoveWith(ctx context.Context, s *zk.Session, also ...zk.Op) error {
-	err := Repeat(ctx, func() error {
+	err := zk.Repeat(ctx, func() error {
 		_, err := s.Multi(ctx, append([]zk.Op{zk.DeleteOp(p.Path(), zk.AnyVersion)}, also...)...)
 		return err
 	})

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"holdfast/internal/budget"
-	"holdfast/internal/queue"
 	"holdfast/zk"
 )
 
@@ -37,7 +36,7 @@ func (r *reader) each(ctx context.Context, paths []string, op func(string) zk.Op
 				ops[j] = op(path)
 			}
 			var answers []zk.Result
-			err := queue.Retry(ctx, func() (err error) {
+			err := zk.Retry(ctx, func() (err error) {
 				answers, err = r.read(ctx, ops)
 				return err
 			})

@@ -34,7 +34,7 @@ type Layout = names.Layout
 // zk.ErrNoAuth if root cannot be read.
 func Read(ctx context.Context, c *zk.Client, root, prefix string, layout *Layout) (*Survey, error) {
 	// The server that we read from may be behind the one that granted a lock.
-	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, root) }); err != nil {
+	if err := zk.Retry(ctx, func() error { return c.Sync(ctx, root) }); err != nil {
 		return nil, err
 	}
 	r := newReader(c, layout)
@@ -75,7 +75,7 @@ func Numbered(path string) bool { return names.Numbered(path[strings.LastIndexBy
 
 // Again reads locks of an earlier Read once more. Locks that are gone are left out.
 func Again(ctx context.Context, c *zk.Client, locks []waitgraph.Lock, layout *Layout) ([]waitgraph.Lock, error) {
-	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, "/") }); err != nil {
+	if err := zk.Retry(ctx, func() error { return c.Sync(ctx, "/") }); err != nil {
 		return nil, err
 	}
 	r := newReader(c, layout)

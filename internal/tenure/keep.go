@@ -95,7 +95,7 @@ func (t *Tenure) watchOthers() (watch *zk.Watch, others bool) {
 	p := t.Places[0]
 	ctx := p.Session.Context()
 	var listed []string
-	err := queue.Retry(ctx, func() (err error) {
+	err := zk.Retry(ctx, func() (err error) {
 		listed, _, watch, err = p.Session.ChildrenW(ctx, p.Dir)
 		return err
 	})

@@ -44,7 +44,7 @@ func (t *Tenure) mark(is bool) bool {
 			return true
 		}
 		var stat zk.Stat
-		err = queue.Retry(t.ctx, func() (err error) {
+		err = zk.Retry(t.ctx, func() (err error) {
 			stat, err = p.Session.Set(t.ctx, p.Path(), next, k.version)
 			return err
 		})

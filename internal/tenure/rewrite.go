@@ -55,7 +55,7 @@ func (t *Tenure) restore(p *queue.Place, version int32) {
 	}
 	defer end()
 	data := t.rewrites.data(p)
-	queue.Repeat(t.ctx, func() error { // done already: another version
+	zk.Repeat(t.ctx, func() error { // done already: another version
 		_, err := p.Session.Set(t.ctx, p.Path(), data, version)
 		return err
 	})
@@ -110,7 +110,7 @@ func (t *Tenure) Replace(ctx context.Context, over func() error, commit func(...
 		}
 		var present []byte
 		var stat zk.Stat
-		err := queue.Retry(ctx, func() (err error) {
+		err := zk.Retry(ctx, func() (err error) {
 			present, stat, err = p.Session.Get(ctx, p.Path())
 			return err
 		})
@@ -193,7 +193,7 @@ func (t *Tenure) sayHeld(first zk.Result) {
 			ops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))
 			t.rewrites.intended[p] = data
 		}
-		err := queue.Retry(t.ctx, func() error {
+		err := zk.Retry(t.ctx, func() error {
 			_, err := t.Places[0].Session.Multi(t.ctx, ops...)
 			return err
 		})
@@ -210,7 +210,7 @@ func (t *Tenure) present() (present []zk.Result, err error) {
 	for _, p := range t.Places {
 		gets = append(gets, zk.GetOp(p.Path()))
 	}
-	err = queue.Retry(t.ctx, func() (err error) {
+	err = zk.Retry(t.ctx, func() (err error) {
 		present, err = t.Places[0].Session.Pipeline(t.ctx, gets...)
 		return err
 	})

@@ -388,7 +388,7 @@ func (t *Tenure) watch(p *queue.Place, lease *zk.Lease) {
 		watch, data, stat := p.TakeWatch()
 		var err error
 		if watch == nil { // else the place set it while it waited
-			err = queue.Retry(t.ctx, func() (err error) {
+			err = zk.Retry(t.ctx, func() (err error) {
 				if t.ctx.Err() != nil { // it backed off, and the tenure has ended meanwhile
 					return t.ctx.Err()
 				}
