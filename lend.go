@@ -17,6 +17,12 @@ func init() {
 		o := newOptions(kind, opts.([]Option))
 		return lend.Settings{Owner: o.note.Owner, ACL: o.acl, Err: o.refused}
 	}
+	lend.WithinSession = func(session int64) any {
+		return Option(func(o *options) {
+			o.note.Within = session
+			o.set(setWithin, session != 0)
+		})
+	}
 	lend.Places = func(hold any) (all []*queue.Place) {
 		for _, t := range hold.(*Hold).tenures {
 			all = append(all, t.Places...)

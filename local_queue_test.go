@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/lend"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -432,7 +433,7 @@ var ownNodes = map[string]struct {
 	"WithLabels": {[]holdfast.Option{holdfast.WithLabels(map[string]string{"team": "a"})}, func(e holdfast.Entry, _ []byte, _ []zk.ACL) bool {
 		return e.Labels["team"] == "a"
 	}},
-	"WithinSession": {[]holdfast.Option{holdfast.WithinSession(7)}, func(_ holdfast.Entry, data []byte, _ []zk.ACL) bool {
+	"WithinSession": {[]holdfast.Option{lend.WithinSession(7).(holdfast.Option)}, func(_ holdfast.Entry, data []byte, _ []zk.ACL) bool {
 		return bytes.Contains(data, []byte(`"within":7`))
 	}},
 	"WithLayout": {[]holdfast.Option{holdfast.WithLayout(holdfast.Layout{

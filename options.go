@@ -138,17 +138,6 @@ func WithReason(reason string) Option {
 	}
 }
 
-// WithinSession says that the caller runs under a lock of another session on the same server, which is kept
-// until the caller has finished: a command that another one has started, or a second client of one program.
-// It has no effect on the lock. holdfast graph needs it to find deadlocks between such callers. Kinds and
-// options that choose the data of the nodes do not record it: Election, WithValue.
-func WithinSession(session int64) Option {
-	return func(o *options) {
-		o.note.Within = session
-		o.set(setWithin, session != 0)
-	}
-}
-
 // WithLabels adds labels for those who list the queue, such as a team or the number of a build. The map is
 // copied.
 func WithLabels(labels map[string]string) Option {

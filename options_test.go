@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/lend"
 	"holdfast/layout"
 	"holdfast/once"
 	"holdfast/reserve"
@@ -89,7 +90,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		"WithOwner":           holdfast.WithOwner("api-7"),
 		"WithReason":          holdfast.WithReason("reindex"),
 		"WithLabels":          holdfast.WithLabels(map[string]string{"team": "a"}),
-		"WithinSession":       holdfast.WithinSession(7),
+		"WithinSession":       lend.WithinSession(7).(holdfast.Option),
 		"WithValue":           holdfast.WithValue([]byte("10.0.0.5")),
 		"WithACL":             holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}),
 		"WithLayout":          holdfast.WithLayout(layout.Curator),

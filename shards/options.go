@@ -63,8 +63,8 @@ func WithHandover(d time.Duration) Option {
 	}
 }
 
-// WithLock adds options for the locks of the worker: holdfast.WithOwner, WithReason, WithLabels, WithACL, WithObserver
-// and WithinSession. The owner is also that of the worker in Assignment. With any other option, every call fails with
+// WithLock adds options for the locks of the worker: holdfast.WithOwner, WithReason, WithLabels, WithACL and
+// WithObserver. The owner is also that of the worker in Assignment. With any other option, every call fails with
 // zk.ErrBadArguments.
 func WithLock(opts ...holdfast.Option) Option {
 	return func(o *options) { o.locks = append(o.locks, opts...) }

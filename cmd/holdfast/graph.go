@@ -37,8 +37,8 @@ last. If the victim gives up or ends, the cycle is broken. Then come the owners 
 block others, the one that blocks most first, each with its waiters below it.
 
 An owner is a session. A holdfast run inside the command of another holdfast run belongs to the owner of the
-outer one, unless its environment was cleared (sudo, ssh). Two clients of one program are two owners, unless
-the program uses WithinSession. A waiter for a permit of a semaphore waits for all holders of permits. This is
+outer one, unless its environment was cleared (sudo, ssh). Two clients of one program are two owners.
+A waiter for a permit of a semaphore waits for all holders of permits. This is
 a deadlock only if none of the holders can proceed. graph assumes that the waiter needs one permit.
 
 graph reads the locks one after the other, so a cycle in the first reading may never have existed. It reads

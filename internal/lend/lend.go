@@ -14,6 +14,12 @@ import (
 // outer, instead of at their own path. With the kind "", they do not look.
 var Part func(outer string, kind queue.Kind) any
 
+// WithinSession makes a holdfast.Option that says that the caller runs under a lock of another session on the same server,
+// which is kept until the caller has finished: a command that another one has started. It has no effect on the lock.
+// holdfast graph needs it to find deadlocks between such callers. Kinds and options that choose the data of the nodes
+// do not record it: an Election, WithValue.
+var WithinSession func(session int64) any
+
 // Settings are the options of locks, for a package that has options of its own.
 type Settings struct {
 	Owner string

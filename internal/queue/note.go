@@ -32,7 +32,7 @@ type Note struct {
 	Expires int64 `json:"expires,omitempty"`
 	// Kept says that the client has kept the lock after Unlock: it gives the lock up when somebody joins the queue.
 	Kept bool `json:"kept,omitempty"`
-	// Within is the session under whose lock the client runs, see WithinSession.
+	// Within is the session under whose lock the client runs, see lend.WithinSession.
 	Within int64 `json:"within,omitempty"`
 	// Revoke asks the holder to release the lock.
 	Revoke bool `json:"revoke,omitempty"`

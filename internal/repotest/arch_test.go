@@ -168,7 +168,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/lend"
 	"holdfast/internal/queue"
 	"holdfast/internal/waitgraph"
 	"holdfast/layout"
@@ -121,7 +122,7 @@ func TestEveryLayoutIsRecognized(t *testing.T) {
 		t.Run(tt.layout.Name, func(t *testing.T) {
 			srv := newServer(t)
 			a, b := srv.Client(), srv.Client()
-			_, err := holdfast.NewMutex(a, "/x/lock", holdfast.WithLayout(tt.layout), holdfast.WithOwner("me"), holdfast.WithReason("work"), holdfast.WithinSession(7)).Lock(t.Context())
+			_, err := holdfast.NewMutex(a, "/x/lock", holdfast.WithLayout(tt.layout), holdfast.WithOwner("me"), holdfast.WithReason("work"), lend.WithinSession(7).(holdfast.Option)).Lock(t.Context())
 			must(t, err)
 			waitBehind(t, b, holdfast.NewMutex(b, "/x/lock", holdfast.WithLayout(tt.layout)))
 			s := read(t, a, nil)
