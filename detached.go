@@ -18,8 +18,7 @@ import (
 // Nobody is told of the loss of a Detached, and no deadline protects it. So let the guarded resource check
 // tokens, or give the lock no expiry.
 //
-// It has no state of its own and is safe for concurrent use. Its layout needs names with {uuid} or {hex}, and a form that begins with *: those of Curator, kazoo and
-// go-zookeeper do.
+// Its layout needs names with {uuid} or {hex}, and a form that begins with *: those of Curator, kazoo and go-zookeeper do.
 //
 // How it works: the waiter has an ephemeral node, so a waiter that dies leaves the queue. When nobody is
 // ahead, one transaction replaces the node by a persistent node with the same number.

@@ -79,5 +79,5 @@
 // over. [Hold.Release] leaves a goroutine that completes the removal of the nodes. A Lock that fails may
 // leave one that removes its node. All of them end when the nodes are gone or the session is over.
 //
-// All types are safe for concurrent use.
+// All types are safe for concurrent use, and locks have no state: a program can make one for each call.
 package holdfast

@@ -14,8 +14,7 @@ import (
 
 // An Election makes one of many candidates the leader, and tells everybody which one. Candidates wait in a
 // queue, as for a Mutex. The first leads until it resigns, by Unlock, or loses the lock. Each has a value
-// for others to read, for example an address. An Election has no state of its own and is safe for
-// concurrent use.
+// for others to read, for example an address.
 //
 // In the default layout the nodes are those of Curator's LeaderSelector; layout.LeaderLatch
 // and layout.Kazoo are for candidates of those.

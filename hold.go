@@ -14,7 +14,7 @@ import (
 )
 
 // A Hold is one tenure of a lock, from Lock to Unlock (or Release, or CommitAndUnlock) or to the loss. A lost
-// Hold stays lost. It is safe for concurrent use; any goroutine may unlock it.
+// Hold stays lost. Any goroutine may unlock it.
 type Hold struct {
 	tenures []*tenure.Tenure // one; of a MultiLock one per lock, in the order they were taken
 	ctx     context.Context

@@ -20,8 +20,7 @@ import (
 // two MultiLocks with locks in common cannot wait for each other.
 //
 // The locks may be on several ensembles, through several clients, if their paths differ. Two locks that
-// differ only in the client have no order that is the same for everybody, and Lock refuses them. A
-// MultiLock has no state of its own and is safe for concurrent use.
+// differ only in the client have no order that is the same for everybody, and Lock refuses them.
 type MultiLock struct {
 	parts []part
 	err   error

@@ -8,9 +8,8 @@ import (
 	"holdfast/zk"
 )
 
-// A Mutex is a lock that one caller at a time can hold, first come, first served. It has no state of its
-// own and is safe for concurrent use: two calls of Lock, also from one goroutine, are two places in the
-// queue.
+// A Mutex is a lock that one caller at a time can hold, first come, first served. Two calls of Lock, also from one
+// goroutine, are two places in the queue.
 type Mutex struct {
 	lock lock
 }

@@ -15,8 +15,7 @@ import (
 
 // A NodeLock is one ephemeral node, at the lock's path itself: the client that makes it holds the lock.
 // There is no queue. Waiters are not served in order, and every release wakes all of them. So a NodeLock
-// is for locks that are tried more than waited for. It has no state of its own and is safe for concurrent
-// use.
+// is for locks that are tried more than waited for.
 //
 // The node's data identify its maker, so that the maker recognises it after a lost answer. A node of an
 // earlier session of ours, which the server has not removed yet, is like any other: Lock waits for it.

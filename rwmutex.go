@@ -11,8 +11,6 @@ import (
 // An RWMutex is a lock that many readers or one writer can hold. Readers and writers wait in one queue
 // and nobody overtakes: a reader waits for the writers ahead of it, a writer for everybody ahead. So
 // neither side starves. An RWMutex treats a Mutex on the same path as a writer.
-//
-// It has no state of its own and is safe for concurrent use.
 type RWMutex struct {
 	lock lock
 }

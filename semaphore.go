@@ -11,8 +11,7 @@ import (
 	"holdfast/zk"
 )
 
-// A Semaphore admits up to limit permits at a time, first come, first served. It has no state of its own
-// and is safe for concurrent use.
+// A Semaphore admits up to limit permits at a time, first come, first served.
 //
 // Its nodes are those of Curator's InterProcessSemaphoreV2, or with layout.Kazoo those of kazoo's
 // Semaphore. Permits are children of one directory. A caller passes a turnstile to get some, a Mutex in

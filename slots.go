@@ -12,8 +12,7 @@ import (
 
 // A Slots is a set of n slots with the numbers 0 to n-1. A caller that acquires a slot gets a number that
 // nobody else holds: the id of a worker, a port, a node of a snowflake generator. It is the lowest free
-// number, or one that the caller prefers. If all are taken, callers are served first come, first served. A
-// Slots has no state of its own and is safe for concurrent use.
+// number, or one that the caller prefers. If all are taken, callers are served first come, first served.
 //
 // A slot is an ephemeral node whose name is the number, so the server never has one number twice. The
 // slot of a client that has crashed is taken until the server removes the node at the end of the session.

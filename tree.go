@@ -11,8 +11,7 @@ import (
 )
 
 // A Tree locks paths together with everything below them. A lock of "a" excludes locks of "a/b", and the
-// reverse. Locks of "a/b" and "a/c" are held side by side. A Tree has no state of its own and is safe for
-// concurrent use.
+// reverse. Locks of "a/b" and "a/c" are held side by side.
 //
 // A lock of a path is several locks: the path itself, and the read side of each of its ancestors (multiple
 // granularity locking, Gray 1976). Every path has a queue of its own, as an [RWMutex] has. So a caller that
