@@ -9,19 +9,21 @@ func TestLsWatchOnATerminal(t *testing.T) {
 	}
 	t.Parallel()
 	c := startConsole(t, "TERM=xterm", "NO_COLOR=")
-	c.enter(`stty rows 6 cols 100; holdfast lock db/migrate & sleep 0; holdfast ls --watch; echo "rc=$?"`)
+	c.enter(`stty rows 6 cols 100; holdfast lock db/migrate & sleep 0; holdfast ls --watch; echo "goes on"`)
 	c.expect("\x1b\\[\\?7l\x1b\\[2J\x1b\\[H\x1b\\[1mNAME\x1b\\[0m")
 	c.expect("\x1b\\[\\?7h") // a row is cut, not wrapped
 	c.expect("\x1b\\[H\x1b\\[1mNAME\x1b\\[0m[^\x1b]*(\x1b\\[[^\x1b]*)*db/migrate  \x1b\\[33mheld\x1b\\[0m ")
 	c.expect(" ≤?[1-9][0-9]*s +0 ")
 	c.expect(" ≤?[1-9][0-9]+s +0 ") // the time goes on
 	c.keys(ctrlC)
-	c.expect("rc=0")
+	c.enter(`echo "rc=$?"`)
+	c.expect("\nrc=130")
 	// A table that is longer than the screen is cut.
-	c.enter(`for i in 1 2 3 4 5 6 7 8; do holdfast lock cut/$i 2>/dev/null & done; holdfast ls --watch cut/; echo "rc=$?"`)
+	c.enter(`for i in 1 2 3 4 5 6 7 8; do holdfast lock cut/$i 2>/dev/null & done; holdfast ls --watch cut/`)
 	c.expect("… 4 more")
 	c.keys(ctrlC)
-	c.expect("rc=0")
+	c.enter(`echo "rc=$?"`)
+	c.expect("\nrc=130")
 	c.enter(`NO_COLOR=1 holdfast ls --no-headers db/; echo "plain"`)
 	c.expect("db/migrate +held .*\r\n")
 	c.expect("plain")
