@@ -17,13 +17,13 @@ func TestLsWatchOnATerminal(t *testing.T) {
 	c.expect(" ≤?[1-9][0-9]+s +0 ") // the time goes on
 	c.keys(ctrlC)
 	c.enter(`echo "rc=$?"`)
-	c.expect("\nrc=130")
+	c.expect("rc=130")
 	// A table that is longer than the screen is cut.
 	c.enter(`for i in 1 2 3 4 5 6 7 8; do holdfast lock cut/$i 2>/dev/null & done; holdfast ls --watch cut/`)
 	c.expect("… 4 more")
 	c.keys(ctrlC)
 	c.enter(`echo "rc=$?"`)
-	c.expect("\nrc=130")
+	c.expect("rc=130")
 	c.enter(`NO_COLOR=1 holdfast ls --no-headers db/; echo "plain"`)
 	c.expect("db/migrate +held .*\r\n")
 	c.expect("plain")
