@@ -130,54 +130,6 @@ func FromContext(ctx context.Context) (h *Hold, ok bool) {
 
 func (h *Hold) first() *queue.Place { return h.tenures[0].Places[0] }
 
-// A demand is what a function needs of a Hold that it is given. The lock must have one holder at a time, and a node
-// that goes with its Hold.
-type demand struct {
-	by     string     // the function, as the subject of a sentence
-	client *zk.Client // of the lock; nil: any
-	one    bool       // one lock, and a Hold that nobody shares (see Reentrant)
-	queued bool       // locks with a queue
-	term   *lock      // of the Election that the Hold must be a term of; nil: none
-}
-
-// meets returns nil if h is what d demands and still lasts. Otherwise the error is zk.ErrBadArguments and says what to
-// give, or ErrLost or ErrNotHeld. It is the only check of a Hold that is given to a function, or whose lock is reserved.
-func (h *Hold) meets(d demand) error {
-	if wrong := h.unfit(d); wrong != "" {
-		return fmt.Errorf("%w: %s", zk.ErrBadArguments, wrong)
-	}
-	return h.over()
-}
-
-// unfit says why h is not what d demands, and what to give. It returns "" if h is.
-func (h *Hold) unfit(d demand) string {
-	switch {
-	case h == nil || len(h.tenures) == 0:
-		return d.by + " needs a Hold: give the one that Lock has returned"
-	case d.one && len(h.tenures) > 1:
-		return fmt.Sprintf("%s needs a Hold of one lock, and this one is of %d: lock one of them alone", d.by, len(h.tenures))
-	}
-	for _, t := range h.tenures {
-		l := lockOf(t)
-		switch {
-		case d.term != nil && (!l.term || l.Client != d.term.Client || l.Path != d.term.Path || l.Grammar.Queue != d.term.Grammar.Queue):
-			return fmt.Sprintf("%s needs a Hold of the election %s: give the one that Campaign has returned", d.by, d.term.Path)
-		case l.Kind == queue.Semaphore || l.Kind == queue.Slots || t.Places[0].Shared:
-			return fmt.Sprintf("%s needs a lock that one caller at a time can hold, and %s is held as %s: give a Hold of a Mutex or of a writer",
-				d.by, l.Path, shareOf(t))
-		case d.queued && l.Kind != queue.Lock:
-			return fmt.Sprintf("%s needs a lock with a queue, and %s has none: give a Hold of a Mutex or of a writer", d.by, l.Path)
-		case l.handoffs > 0 || l.keep > 0:
-			return fmt.Sprintf("%s needs a lock whose holders have nodes of their own: make the lock without WithLocalHandoff and WithKeep", d.by)
-		case d.client != nil && l.Client != d.client:
-			return fmt.Sprintf("%s needs a Hold of the same client, and %s is locked with another one: make both with one client", d.by, l.Path)
-		case d.one && t.IsShared():
-			return fmt.Sprintf("%s needs a Hold that is alone, and another Hold has joined the lock %s (see Reentrant): unlock the others first", d.by, l.Path)
-		}
-	}
-	return ""
-}
-
 // Commit executes ops as one transaction that succeeds only while the lock is held: it begins with
 // checks that our nodes exist. That is exact and needs no clock, so use it for data that are kept in
 // ZooKeeper itself. The results are those of ops. Commit uses the session that holds the lock.
@@ -212,15 +164,6 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 	return h.transact(ctx, checks, ops)
 }
 
-// ensure makes a directory for the data of a lock, with the session that holds the lock.
-func ensure(ctx context.Context, p *queue.Place, path string) error {
-	err := p.Ensure(ctx, path)
-	if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || p.Session.Context().Err() != nil) { // see transact
-		err = fmt.Errorf("%w: %w", ErrLost, err)
-	}
-	return err
-}
-
 // transact executes ops behind guards as one transaction, and returns the results of ops. The first guards
 // are one for each of our nodes; if one of them finds no node, the lock is lost.
 func (h *Hold) transact(ctx context.Context, guards, ops []zk.Op) ([]zk.Result, error) {
@@ -248,6 +191,15 @@ func (h *Hold) transact(ctx context.Context, guards, ops []zk.Op) ([]zk.Result, 
 		}
 	}
 	return results[len(guards):], err
+}
+
+// ensure makes a directory for the data of a lock, with the session that holds the lock.
+func ensure(ctx context.Context, p *queue.Place, path string) error {
+	err := p.Ensure(ctx, path)
+	if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || p.Session.Context().Err() != nil) { // see transact
+		err = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return err
 }
 
 // over returns why the Hold is over, or nil.
@@ -506,6 +458,54 @@ func (h *Hold) letGo(ctx context.Context) {
 
 func (h *Hold) fail(op string, err error) error {
 	return &Error{Op: op, Path: h.tenures[0].Path, Err: err}
+}
+
+// A demand is what a function needs of a Hold that it is given. The lock must have one holder at a time, and a node
+// that goes with its Hold.
+type demand struct {
+	by     string     // the function, as the subject of a sentence
+	client *zk.Client // of the lock; nil: any
+	one    bool       // one lock, and a Hold that nobody shares (see Reentrant)
+	queued bool       // locks with a queue
+	term   *lock      // of the Election that the Hold must be a term of; nil: none
+}
+
+// meets returns nil if h is what d demands and still lasts. Otherwise the error is zk.ErrBadArguments and says what to
+// give, or ErrLost or ErrNotHeld. It is the only check of a Hold that is given to a function, or whose lock is reserved.
+func (h *Hold) meets(d demand) error {
+	if wrong := h.unfit(d); wrong != "" {
+		return fmt.Errorf("%w: %s", zk.ErrBadArguments, wrong)
+	}
+	return h.over()
+}
+
+// unfit says why h is not what d demands, and what to give. It returns "" if h is.
+func (h *Hold) unfit(d demand) string {
+	switch {
+	case h == nil || len(h.tenures) == 0:
+		return d.by + " needs a Hold: give the one that Lock has returned"
+	case d.one && len(h.tenures) > 1:
+		return fmt.Sprintf("%s needs a Hold of one lock, and this one is of %d: lock one of them alone", d.by, len(h.tenures))
+	}
+	for _, t := range h.tenures {
+		l := lockOf(t)
+		switch {
+		case d.term != nil && (!l.term || l.Client != d.term.Client || l.Path != d.term.Path || l.Grammar.Queue != d.term.Grammar.Queue):
+			return fmt.Sprintf("%s needs a Hold of the election %s: give the one that Campaign has returned", d.by, d.term.Path)
+		case l.Kind == queue.Semaphore || l.Kind == queue.Slots || t.Places[0].Shared:
+			return fmt.Sprintf("%s needs a lock that one caller at a time can hold, and %s is held as %s: give a Hold of a Mutex or of a writer",
+				d.by, l.Path, shareOf(t))
+		case d.queued && l.Kind != queue.Lock:
+			return fmt.Sprintf("%s needs a lock with a queue, and %s has none: give a Hold of a Mutex or of a writer", d.by, l.Path)
+		case l.handoffs > 0 || l.keep > 0:
+			return fmt.Sprintf("%s needs a lock whose holders have nodes of their own: make the lock without WithLocalHandoff and WithKeep", d.by)
+		case d.client != nil && l.Client != d.client:
+			return fmt.Sprintf("%s needs a Hold of the same client, and %s is locked with another one: make both with one client", d.by, l.Path)
+		case d.one && t.IsShared():
+			return fmt.Sprintf("%s needs a Hold that is alone, and another Hold has joined the lock %s (see Reentrant): unlock the others first", d.by, l.Path)
+		}
+	}
+	return ""
 }
 
 // shareOf says as what several callers can hold the lock at a time.

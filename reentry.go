@@ -71,18 +71,6 @@ func (l *lock) again(ctx context.Context, held []*tenure.Tenure, s names.Side) (
 	return l.join(ctx, join)
 }
 
-// join returns one more Hold of the tenure.
-func (l *lock) join(ctx context.Context, t *tenure.Tenure) (*Hold, error) {
-	if err := l.sharesNode(lockOf(t)); err != nil {
-		return nil, err
-	}
-	h := holdOf(ctx, t)
-	if !t.Join((*holder)(h), h.outer.descends) {
-		return nil, fmt.Errorf("%w: the tenure to join has ended", ErrLost)
-	}
-	return h, nil
-}
-
 // joins returns the one of held that a caller for side s joins, or whose read side it takes. It is nil if
 // the caller would wait for itself. A reader that asks for the write side waits for all other readers. If
 // one of them does the same, both wait for ever, re-entrant or not.
@@ -96,6 +84,18 @@ func (l *lock) joins(held []*tenure.Tenure, s names.Side) *tenure.Tenure {
 		return join
 	}
 	return nil
+}
+
+// join returns one more Hold of the tenure.
+func (l *lock) join(ctx context.Context, t *tenure.Tenure) (*Hold, error) {
+	if err := l.sharesNode(lockOf(t)); err != nil {
+		return nil, err
+	}
+	h := holdOf(ctx, t)
+	if !t.Join((*holder)(h), h.outer.descends) {
+		return nil, fmt.Errorf("%w: the tenure to join has ended", ErrLost)
+	}
+	return h, nil
 }
 
 // descends reports whether h is o or descends from it.
@@ -139,33 +139,6 @@ func (l *lock) takeReadSide(ctx context.Context, writer *tenure.Tenure) (*Hold, 
 		return l.stepDown(ctx, writer)
 	}
 	return l.stepDownTogether(ctx, writer)
-}
-
-// stepDownTogether is stepDown for a layout without {uuid} or {hex} in the names of its readers. The callers under one
-// writer share a node, and so a tenure.
-func (l *lock) stepDownTogether(ctx context.Context, writer *tenure.Tenure) (*Hold, error) {
-	d := writer.Downgrade()
-	select {
-	case d.Busy <- struct{}{}:
-		defer func() { <-d.Busy }()
-	case <-ctx.Done():
-	}
-	if ctx.Err() != nil { // a caller that has given up gets no lock
-		return nil, context.Cause(ctx)
-	}
-	if d.Reader != nil && d.Reader.Lasts() {
-		if err := l.sharesNode(lockOf(d.Reader)); err != nil {
-			return nil, err
-		}
-		if h := holdOf(ctx, d.Reader); d.Reader.Add((*holder)(h)) {
-			return h, nil
-		}
-	}
-	h, err := l.stepDown(ctx, writer)
-	if err == nil {
-		d.Reader = h.tenures[0]
-	}
-	return h, err
 }
 
 // stepDown gives a writer the read side as well, at its own place in the queue: a second node with the
@@ -250,4 +223,31 @@ func awaitRemoval(ctx context.Context, session *zk.Session, node string) error {
 			return err
 		}
 	}
+}
+
+// stepDownTogether is stepDown for a layout without {uuid} or {hex} in the names of its readers. The callers under one
+// writer share a node, and so a tenure.
+func (l *lock) stepDownTogether(ctx context.Context, writer *tenure.Tenure) (*Hold, error) {
+	d := writer.Downgrade()
+	select {
+	case d.Busy <- struct{}{}:
+		defer func() { <-d.Busy }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // a caller that has given up gets no lock
+		return nil, context.Cause(ctx)
+	}
+	if d.Reader != nil && d.Reader.Lasts() {
+		if err := l.sharesNode(lockOf(d.Reader)); err != nil {
+			return nil, err
+		}
+		if h := holdOf(ctx, d.Reader); d.Reader.Add((*holder)(h)) {
+			return h, nil
+		}
+	}
+	h, err := l.stepDown(ctx, writer)
+	if err == nil {
+		d.Reader = h.tenures[0]
+	}
+	return h, err
 }

@@ -13,27 +13,6 @@ import (
 // alive needs a notification and a commit.
 const keptPatience = time.Second
 
-// passExpired removes the lock ahead if it has expired, and notes who is ahead then. Otherwise the error is
-// ErrLocked.
-func (p *Place) passExpired(ctx context.Context) error {
-	e, err := p.expiryOf(ctx, p.ahead.Near)
-	if err != nil {
-		return err
-	}
-	defer e.stop()
-	switch {
-	case e.gone:
-	case !e.over():
-		return ErrLocked
-	default:
-		if err := p.removeExpired(ctx, e); err != nil {
-			return err
-		}
-	}
-	p.ahead, err = p.look(ctx)
-	return err
-}
-
 // awaitKept waits for the client that keeps the lock to give it up, and notes who is ahead then. The error is
 // ErrLocked if the node ahead is not that of a kept lock, or if the client does not give it up.
 //
@@ -88,4 +67,25 @@ func (p *Place) awaitKept(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// passExpired removes the lock ahead if it has expired, and notes who is ahead then. Otherwise the error is
+// ErrLocked.
+func (p *Place) passExpired(ctx context.Context) error {
+	e, err := p.expiryOf(ctx, p.ahead.Near)
+	if err != nil {
+		return err
+	}
+	defer e.stop()
+	switch {
+	case e.gone:
+	case !e.over():
+		return ErrLocked
+	default:
+		if err := p.removeExpired(ctx, e); err != nil {
+			return err
+		}
+	}
+	p.ahead, err = p.look(ctx)
+	return err
 }

@@ -129,20 +129,6 @@ func (t *Tenure) stay() bool {
 	return true
 }
 
-// endIdle ends the idle time that stay has begun. t.mu must be held.
-func (t *Tenure) endIdle() {
-	k := t.keep
-	k.since = time.Now()
-	idle := keptLocks.Of(t.Client)
-	idle.Lock()
-	defer idle.Unlock()
-	if k.element == nil {
-		return
-	}
-	idle.all.Remove(k.element)
-	k.element = nil
-}
-
 // settle completes stay. It returns when others can see that the lock is kept, or when the next Hold has it, or when
 // the node is removed after all.
 func (t *Tenure) settle() (Fate, error) {
@@ -231,6 +217,20 @@ func (t *Tenure) take(w *Caller) Holder {
 	return h
 }
 
+// endIdle ends the idle time that stay has begun. t.mu must be held.
+func (t *Tenure) endIdle() {
+	k := t.keep
+	k.since = time.Now()
+	idle := keptLocks.Of(t.Client)
+	idle.Lock()
+	defer idle.Unlock()
+	if k.element == nil {
+		return
+	}
+	idle.all.Remove(k.element)
+	k.element = nil
+}
+
 // Try is Wait for TryLock. It fails with queue.ErrLocked if the client holds the lock. It returns neither a Holder nor an
 // error if the lock is free as far as the client knows. Then the caller asks the ensemble, and calls Adopt.
 func (w *Caller) Try(ctx context.Context) (Holder, error) {
@@ -305,6 +305,32 @@ func (w *Caller) Adopt(t *Tenure) {
 	}
 }
 
+// keptTooLong is called by the timer: when the lock was idle for its time, or when the mark of an idle lock is still
+// there some time after a Hold has taken it.
+func (t *Tenure) keptTooLong() {
+	t.mu.Lock()
+	k := t.keep
+	late := time.Since(k.since)
+	idle := len(t.holds) == 0
+	switch {
+	case t.isOver():
+	case idle && late < t.Keep: // it was taken in this moment
+		k.timer.Reset(t.Keep - late)
+	case idle:
+		t.mu.Unlock()
+		t.giveBack()
+		return
+	case !k.marked:
+	case !k.wanted.Load() && late < heldAfter:
+		k.timer.Reset(heldAfter - late)
+	default:
+		t.mu.Unlock()
+		t.mark(false)
+		return
+	}
+	t.mu.Unlock()
+}
+
 // giveBack ends the tenure of a kept lock and removes its node. It does nothing if somebody holds the lock.
 func (t *Tenure) giveBack() {
 	t.mu.Lock()
@@ -334,30 +360,4 @@ func (t *Tenure) endKeeping() {
 		t.keep.timer.Stop()
 		t.endIdle()
 	}
-}
-
-// keptTooLong is called by the timer: when the lock was idle for its time, or when the mark of an idle lock is still
-// there some time after a Hold has taken it.
-func (t *Tenure) keptTooLong() {
-	t.mu.Lock()
-	k := t.keep
-	late := time.Since(k.since)
-	idle := len(t.holds) == 0
-	switch {
-	case t.isOver():
-	case idle && late < t.Keep: // it was taken in this moment
-		k.timer.Reset(t.Keep - late)
-	case idle:
-		t.mu.Unlock()
-		t.giveBack()
-		return
-	case !k.marked:
-	case !k.wanted.Load() && late < heldAfter:
-		k.timer.Reset(heldAfter - late)
-	default:
-		t.mu.Unlock()
-		t.mark(false)
-		return
-	}
-	t.mu.Unlock()
 }

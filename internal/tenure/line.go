@@ -110,50 +110,12 @@ func (w *Caller) stand() *line {
 	return q
 }
 
-// Leave removes w from the queue. It returns false if w's turn has come already.
-func (q *line) leave(w *Caller) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if w.place == nil {
-		return false
-	}
-	q.waiting.Remove(w.place)
-	w.place = nil
-	if q.waiting.Len() == 0 && q.giveUp != nil {
-		q.giveUp() // nobody is left to contend for
-	}
-	return true
-}
-
 // move starts contend if somebody waits, unless the queue has the lock already. q.mu must be held.
 func (q *line) move() {
 	if q.waiting.Len() > 0 && !q.contending && q.tenure == nil {
 		q.contending = true
 		go q.contend()
 	}
-}
-
-// tidy drops an empty queue. The caller must hold neither allLines nor q.mu; it may hold Tenure.mu.
-func (q *line) tidy() {
-	all := allLines.Of(q.client)
-	all.Lock()
-	defer all.Unlock()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.waiting.Len() == 0 && !q.contending && q.tenure == nil && all.m[q.key] == q {
-		delete(all.m, q.key)
-	}
-}
-
-// next removes the first waiter. q.mu must be held.
-func (q *line) next() *Caller {
-	first := q.waiting.Front()
-	if first == nil {
-		return nil
-	}
-	w := q.waiting.Remove(first).(*Caller)
-	w.place = nil
-	return w
 }
 
 // contend acquires the lock from the ensemble for the waiter that is first by then. Its context is not a
@@ -183,16 +145,6 @@ func (q *line) contend() {
 			q.fail(err)
 			return
 		}
-	}
-}
-
-// fail ends the wait of all waiters with err.
-func (q *line) fail(err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.contending = false
-	for w := q.next(); w != nil; w = q.next() {
-		w.turn <- turn{err: err}
 	}
 }
 
@@ -229,6 +181,16 @@ func (q *line) putBack(w *Caller) {
 		return
 	}
 	w.place = q.waiting.PushFront(w)
+}
+
+// fail ends the wait of all waiters with err.
+func (q *line) fail(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.contending = false
+	for w := q.next(); w != nil; w = q.next() {
+		w.turn <- turn{err: err}
+	}
 }
 
 // handOut lets q hand the tenure on, beginning with h. It returns false if the tenure is over.
@@ -281,4 +243,42 @@ func (t *Tenure) leaveLocal() {
 	q.move()
 	q.mu.Unlock()
 	q.tidy()
+}
+
+// Leave removes w from the queue. It returns false if w's turn has come already.
+func (q *line) leave(w *Caller) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.place == nil {
+		return false
+	}
+	q.waiting.Remove(w.place)
+	w.place = nil
+	if q.waiting.Len() == 0 && q.giveUp != nil {
+		q.giveUp() // nobody is left to contend for
+	}
+	return true
+}
+
+// next removes the first waiter. q.mu must be held.
+func (q *line) next() *Caller {
+	first := q.waiting.Front()
+	if first == nil {
+		return nil
+	}
+	w := q.waiting.Remove(first).(*Caller)
+	w.place = nil
+	return w
+}
+
+// tidy drops an empty queue. The caller must hold neither allLines nor q.mu; it may hold Tenure.mu.
+func (q *line) tidy() {
+	all := allLines.Of(q.client)
+	all.Lock()
+	defer all.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting.Len() == 0 && !q.contending && q.tenure == nil && all.m[q.key] == q {
+		delete(all.m, q.key)
+	}
 }

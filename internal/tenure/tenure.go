@@ -112,41 +112,142 @@ func (t *Tenure) startWatching() {
 	}
 }
 
-// end stops the watching. It comes before the removal of the nodes.
-func (t *Tenure) end() {
-	t.unhook()
-	t.young.Stop()
-	t.cancel()
-	t.endKeeping()
-}
-
-func (t *Tenure) release() {
-	for _, l := range t.leases {
-		l.Release()
+// watch waits for the removal of p's node by somebody else, which ends the tenure. It also sees a
+// request to release the lock, which is written into the node.
+func (t *Tenure) watch(p *queue.Place, lease *zk.Lease) {
+	session := p.Session
+	defer lease.Release()
+	var due <-chan time.Time // fires when sayHeld is due; nil: it is not
+	if p == t.Places[0] && t.saysSince() {
+		timer := time.NewTimer(time.Until(t.began.Add(heldAfter)))
+		defer timer.Stop()
+		due = timer.C
+	}
+	requests := restorer{tenure: t, place: p}
+	defer requests.close()
+	again := time.NewTimer(queue.LookAgain())
+	defer again.Stop()
+	// An early Unlock does not withdraw the first read: removing the watch would cost the server
+	// more than the delete that fires it.
+	for {
+		watch, data, stat := p.TakeWatch()
+		var err error
+		if watch == nil { // else the place set it while it waited
+			err = zk.Retry(t.ctx, func() (err error) {
+				if t.ctx.Err() != nil { // it backed off, and the tenure has ended meanwhile
+					return t.ctx.Err()
+				}
+				data, stat, watch, err = session.GetW(session.Context(), p.Path())
+				return err
+			})
+		}
+		switch {
+		case errors.Is(err, zk.ErrNoNode), err == nil && !p.Unique && stat.Czxid != p.Czxid(): // gone, or another of its name
+			if watch != nil {
+				watch.Stop()
+			}
+			t.Lose(queue.ErrGone)
+			return
+		case session.Context().Err() != nil, err != nil && t.ctx.Err() != nil:
+			return
+		case err != nil:
+			// We may not read our own node. The session's end is still seen, and from time to time whether the node is there.
+			again.Reset(queue.LookAgain())
+			select {
+			case <-again.C:
+				continue
+			case <-session.Context().Done():
+			case <-lease.Gone():
+				t.Lose(queue.ErrGone)
+			case <-t.ctx.Done():
+			}
+			return
+		}
+		if queue.ReadNote(data).Revoke {
+			t.revoke()
+		}
+		if queue.IsRequest(data) {
+			requests.take(stat.Version)
+		}
+		again.Reset(queue.LookAgain())
+		for changed := false; !changed; {
+			select {
+			case <-again.C: // the event may have been lost
+				now, err := p.LookAtOwn(t.ctx)
+				switch {
+				case errors.Is(err, queue.ErrGone):
+					t.Lose(queue.ErrGone)
+					return
+				case err == nil && now.Mzxid == stat.Mzxid:
+					again.Reset(queue.LookAgain())
+				default:
+					watch.Stop()
+					changed = true
+				}
+			case ev := <-watch.C:
+				switch {
+				case ev.Err != nil:
+					t.Lose(ev.Err)
+					return
+				case ev.Type == zk.EventNodeDeleted:
+					t.Lose(queue.ErrGone) // unless it was us
+					return
+				}
+				changed = true
+			case <-due:
+				due = nil
+				go t.sayHeld(zk.Result{Data: data, Stat: stat})
+			case <-session.Context().Done():
+				return
+			case <-lease.Gone(): // our server may be cut off and never tell us
+				t.Lose(queue.ErrGone)
+				return
+			case <-t.ctx.Done():
+				return
+			}
+		}
 	}
 }
 
-// proven reports whether the session is proven at this moment.
-func (t *Tenure) proven() bool {
-	session := t.Places[0].Session
-	return session.Context().Err() == nil && time.Now().Before(session.Deadline())
+// Lose ends the tenure for all of its Holds, unless the last Unlock was first.
+func (t *Tenure) Lose(why error) {
+	t.mu.Lock()
+	if t.isOver() {
+		t.mu.Unlock()
+		return
+	}
+	loss := fmt.Errorf("%w: %w", ErrLost, why)
+	t.loss = loss
+	t.leaveLocal()
+	if t.keep != nil && len(t.holds) == 0 {
+		t.end()
+		t.release()
+		go t.clear()
+	}
+	for _, h := range t.holds {
+		h.Lose(loss)
+	}
+	holds := slices.Clone(t.holds)
+	t.mu.Unlock()
+	for _, h := range holds {
+		h.Report(t, loss)
+	}
 }
 
-// isOver reports whether the tenure has ended or is lost. t.mu must be held.
-func (t *Tenure) isOver() bool { return t.loss != nil || t.ctx.Err() != nil }
-
-// Lasts reports whether the tenure is not over at this moment.
-func (t *Tenure) Lasts() bool {
+// revoke tells all Holds of the tenure that somebody has asked for the lock.
+func (t *Tenure) revoke() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.isOver()
-}
-
-// IsShared reports whether more than one Hold have the tenure at this moment.
-func (t *Tenure) IsShared() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.holds) > 1
+	if t.revoked {
+		return
+	}
+	t.revoked = true
+	if t.keep != nil && len(t.holds) == 0 {
+		go t.giveBack()
+	}
+	for _, h := range t.holds {
+		h.Revoke()
+	}
 }
 
 // Add makes h share the tenure. It returns false if the tenure is over. Of a tenure that was lost, h is lost as well.
@@ -272,6 +373,20 @@ func (t *Tenure) Leave(h Holder) (_ Fate, loss error) {
 	return Removed, t.loss
 }
 
+// end stops the watching. It comes before the removal of the nodes.
+func (t *Tenure) end() {
+	t.unhook()
+	t.young.Stop()
+	t.cancel()
+	t.endKeeping()
+}
+
+func (t *Tenure) release() {
+	for _, l := range t.leases {
+		l.Release()
+	}
+}
+
 // RemoveNodes removes the nodes of a tenure that has ended.
 func (t *Tenure) RemoveNodes() error {
 	if len(t.Places) == 1 {
@@ -302,29 +417,34 @@ func (t *Tenure) dropped(loss, err error) error {
 	return nil // removed, or the session is over, and the nodes with it
 }
 
-// Lose ends the tenure for all of its Holds, unless the last Unlock was first.
-func (t *Tenure) Lose(why error) {
+// proven reports whether the session is proven at this moment.
+func (t *Tenure) proven() bool {
+	session := t.Places[0].Session
+	return session.Context().Err() == nil && time.Now().Before(session.Deadline())
+}
+
+// isOver reports whether the tenure has ended or is lost. t.mu must be held.
+func (t *Tenure) isOver() bool { return t.loss != nil || t.ctx.Err() != nil }
+
+// Lasts reports whether the tenure is not over at this moment.
+func (t *Tenure) Lasts() bool {
 	t.mu.Lock()
-	if t.isOver() {
-		t.mu.Unlock()
-		return
-	}
-	loss := fmt.Errorf("%w: %w", ErrLost, why)
-	t.loss = loss
-	t.leaveLocal()
-	if t.keep != nil && len(t.holds) == 0 {
-		t.end()
-		t.release()
-		go t.clear()
-	}
-	for _, h := range t.holds {
-		h.Lose(loss)
-	}
-	holds := slices.Clone(t.holds)
-	t.mu.Unlock()
-	for _, h := range holds {
-		h.Report(t, loss)
-	}
+	defer t.mu.Unlock()
+	return !t.isOver()
+}
+
+// IsShared reports whether more than one Hold have the tenure at this moment.
+func (t *Tenure) IsShared() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.holds) > 1
+}
+
+// EndsAlone reports whether the node goes with the last Holder, and is neither handed on nor kept.
+func (t *Tenure) EndsAlone() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.line == nil
 }
 
 // Step notes that the writer takes the read side as well, for a caller that descends from one of its Holders. It returns
@@ -341,6 +461,13 @@ func (t *Tenure) Step(descends func(Holder) bool) bool {
 	return true
 }
 
+// A Downgrade is the reader's node at a writer's place, where the names of readers do not tell them apart. There is one
+// node for all callers that take the read side under the writer.
+type Downgrade struct {
+	Busy   chan struct{} // full while somebody makes the node; guards Reader
+	Reader *Tenure       // the latest; nil if there was none
+}
+
 // Downgrade returns what the callers share that take the read side under the writer.
 func (t *Tenure) Downgrade() *Downgrade {
 	t.mu.Lock()
@@ -349,131 +476,4 @@ func (t *Tenure) Downgrade() *Downgrade {
 		t.down = &Downgrade{Busy: make(chan struct{}, 1)}
 	}
 	return t.down
-}
-
-// revoke tells all Holds of the tenure that somebody has asked for the lock.
-func (t *Tenure) revoke() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.revoked {
-		return
-	}
-	t.revoked = true
-	if t.keep != nil && len(t.holds) == 0 {
-		go t.giveBack()
-	}
-	for _, h := range t.holds {
-		h.Revoke()
-	}
-}
-
-// watch waits for the removal of p's node by somebody else, which ends the tenure. It also sees a
-// request to release the lock, which is written into the node.
-func (t *Tenure) watch(p *queue.Place, lease *zk.Lease) {
-	session := p.Session
-	defer lease.Release()
-	var due <-chan time.Time // fires when sayHeld is due; nil: it is not
-	if p == t.Places[0] && t.saysSince() {
-		timer := time.NewTimer(time.Until(t.began.Add(heldAfter)))
-		defer timer.Stop()
-		due = timer.C
-	}
-	requests := restorer{tenure: t, place: p}
-	defer requests.close()
-	again := time.NewTimer(queue.LookAgain())
-	defer again.Stop()
-	// An early Unlock does not withdraw the first read: removing the watch would cost the server
-	// more than the delete that fires it.
-	for {
-		watch, data, stat := p.TakeWatch()
-		var err error
-		if watch == nil { // else the place set it while it waited
-			err = zk.Retry(t.ctx, func() (err error) {
-				if t.ctx.Err() != nil { // it backed off, and the tenure has ended meanwhile
-					return t.ctx.Err()
-				}
-				data, stat, watch, err = session.GetW(session.Context(), p.Path())
-				return err
-			})
-		}
-		switch {
-		case errors.Is(err, zk.ErrNoNode), err == nil && !p.Unique && stat.Czxid != p.Czxid(): // gone, or another of its name
-			if watch != nil {
-				watch.Stop()
-			}
-			t.Lose(queue.ErrGone)
-			return
-		case session.Context().Err() != nil, err != nil && t.ctx.Err() != nil:
-			return
-		case err != nil:
-			// We may not read our own node. The session's end is still seen, and from time to time whether the node is there.
-			again.Reset(queue.LookAgain())
-			select {
-			case <-again.C:
-				continue
-			case <-session.Context().Done():
-			case <-lease.Gone():
-				t.Lose(queue.ErrGone)
-			case <-t.ctx.Done():
-			}
-			return
-		}
-		if queue.ReadNote(data).Revoke {
-			t.revoke()
-		}
-		if queue.IsRequest(data) {
-			requests.take(stat.Version)
-		}
-		again.Reset(queue.LookAgain())
-		for changed := false; !changed; {
-			select {
-			case <-again.C: // the event may have been lost
-				now, err := p.LookAtOwn(t.ctx)
-				switch {
-				case errors.Is(err, queue.ErrGone):
-					t.Lose(queue.ErrGone)
-					return
-				case err == nil && now.Mzxid == stat.Mzxid:
-					again.Reset(queue.LookAgain())
-				default:
-					watch.Stop()
-					changed = true
-				}
-			case ev := <-watch.C:
-				switch {
-				case ev.Err != nil:
-					t.Lose(ev.Err)
-					return
-				case ev.Type == zk.EventNodeDeleted:
-					t.Lose(queue.ErrGone) // unless it was us
-					return
-				}
-				changed = true
-			case <-due:
-				due = nil
-				go t.sayHeld(zk.Result{Data: data, Stat: stat})
-			case <-session.Context().Done():
-				return
-			case <-lease.Gone(): // our server may be cut off and never tell us
-				t.Lose(queue.ErrGone)
-				return
-			case <-t.ctx.Done():
-				return
-			}
-		}
-	}
-}
-
-// A Downgrade is the reader's node at a writer's place, where the names of readers do not tell them apart. There is one
-// node for all callers that take the read side under the writer.
-type Downgrade struct {
-	Busy   chan struct{} // full while somebody makes the node; guards Reader
-	Reader *Tenure       // the latest; nil if there was none
-}
-
-// EndsAlone reports whether the node goes with the last Holder, and is neither handed on nor kept.
-func (t *Tenure) EndsAlone() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.line == nil
 }
