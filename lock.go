@@ -53,7 +53,7 @@ func (h *Hold) during(ctx context.Context, f func(context.Context) error) error 
 type lock struct {
 	*queue.Queue
 	options
-	line string // of its local queue, see options.line
+	line string // names its line in the client, see options.line; "" without WithLocalHandoff and WithKeep
 	term bool   // its Holds are terms of an Election
 }
 
@@ -94,7 +94,8 @@ func (l *lock) valid() error {
 	return cmp.Or(l.refused, l.Grammar.Invalid())
 }
 
-// wait implements Lock: it queues and blocks until the lock is held.
+// wait implements Lock: it queues and blocks until the lock is held. Its loop is that of outlive, whose closure would be
+// on waiters' stacks.
 func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err error) {
 	switch {
 	case len(l.observers) > 0:
@@ -112,8 +113,8 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 	return h, nil
 }
 
-// enter acquires the lock in one session. Without patience, it fails with ErrLocked where it would
-// have to wait.
+// enter acquires the lock in one session. Without patience, it fails with ErrLocked where it would have to wait. It has
+// three steps: begin returns a place, Wait waits in the queue, finish makes the Hold.
 func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, error) {
 	p, h, err := l.begin(ctx, s)
 	if p == nil {
@@ -122,9 +123,8 @@ func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, e
 	return l.finish(ctx, p, p.Wait(ctx, patience))
 }
 
-// begin returns a place to wait in. There is none if the context descends from a Hold of the lock;
-// then it returns another Hold of that tenure, or an error. Like finish, it is split from enter to keep
-// waiters' stacks small.
+// begin returns a place to wait in. If the context descends from a Hold of the lock, there is no place: begin returns
+// another Hold of that tenure, or an error. It is split from enter to keep waiters' stacks small.
 //
 //go:noinline
 func (l *lock) begin(ctx context.Context, s names.Side) (*queue.Place, *Hold, error) {
@@ -139,14 +139,14 @@ func (l *lock) begin(ctx context.Context, s names.Side) (*queue.Place, *Hold, er
 	return p, nil, err
 }
 
-// finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot
-// begin, it gives the place up.
+// finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot begin, finish gives the
+// place up. It is split from enter to keep waiters' stacks small.
 func (l *lock) finish(ctx context.Context, p *queue.Place, waited error) (_ *Hold, err error) {
 	err = errPanic
 	defer func() {
 		p.Stop()
 		if err != nil {
-			p.Leave(ctx) // or all that are behind us wait for a ghost
+			p.Leave(ctx) // or all that are behind us wait for nobody
 		}
 	}()
 	if waited != nil {
@@ -155,7 +155,8 @@ func (l *lock) finish(ctx context.Context, p *queue.Place, waited error) (_ *Hol
 	return newHold(ctx, l, p)
 }
 
-// outlive calls enter again for as long as the wait outlives its session or its node.
+// outlive calls enter until it succeeds. It calls enter again if the session has ended or the node was removed meanwhile,
+// while ctx lives.
 func outlive(ctx context.Context, enter func() (*Hold, error)) (h *Hold, err error) {
 	for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
 		h, err = enter()
@@ -163,7 +164,7 @@ func outlive(ctx context.Context, enter func() (*Hold, error)) (h *Hold, err err
 	return h, err
 }
 
-// waitObserved is wait with observers. Like finish, it is split from wait to keep waiters' stacks small.
+// waitObserved is wait with observers. It is split from wait to keep waiters' stacks small.
 //
 //go:noinline
 func (l *lock) waitObserved(ctx context.Context, op string, s names.Side) (*Hold, error) {
@@ -199,7 +200,7 @@ func (l *lock) waitInLine(ctx context.Context, s names.Side) (*Hold, error) {
 	return h, err
 }
 
-// inLine is a call for side s in the line of the client.
+// inLine returns a call for side s, for the line of the client.
 func (l *lock) inLine(ctx context.Context, s names.Side) *tenure.Caller {
 	return &tenure.Caller{
 		Client: l.Client,
@@ -218,7 +219,7 @@ func (l *lock) inLine(ctx context.Context, s names.Side) *tenure.Caller {
 	}
 }
 
-// holdIn is the Hold of a holder, or nil.
+// holdIn returns the Hold of a holder, or nil.
 func holdIn(o tenure.Holder) *Hold {
 	if o == nil {
 		return nil
@@ -235,7 +236,7 @@ func (l *lock) try(ctx context.Context, op string, s names.Side) (*Hold, error) 
 		w := l.inLine(ctx, s)
 		o, err := w.Try(ctx)
 		h := holdIn(o)
-		if h == nil && err == nil {
+		if h == nil && err == nil { // the client does not have the lock
 			if h, err = l.enter(ctx, s, false); err == nil && l.keep > 0 {
 				w.Adopt(h.tenures[0])
 			}
@@ -268,8 +269,8 @@ func (l *lock) attempt(ctx context.Context, op string, permits int, acquire func
 	return h, err
 }
 
-// despiteRemoval calls enter again for as long as ctx lives and somebody has removed the node of the
-// attempt. For TryLock, that is no answer: its own place says nothing about who is ahead.
+// despiteRemoval calls enter again while ctx lives, if somebody has removed the node of the attempt. For TryLock, such a
+// removal is no answer: it says nothing about who is ahead. (Lock has its own loop, see outlive.)
 func despiteRemoval(ctx context.Context, enter func() (*Hold, error)) (*Hold, error) {
 	for turn := queue.Pace(1); ; {
 		h, err := enter()
@@ -282,7 +283,7 @@ func despiteRemoval(ctx context.Context, enter func() (*Hold, error)) (*Hold, er
 	}
 }
 
-// terms are what a tenure knows of the lock.
+// terms returns what a tenure knows of the lock.
 func (l *lock) terms() tenure.Terms {
 	return tenure.Terms{Queue: l.Queue, Lock: l, Handoffs: l.handoffs, Keep: l.keep, OwnData: l.value != nil}
 }

@@ -45,14 +45,14 @@ type Tenure struct {
 	began  time.Time
 	ctx    context.Context // ends with the last Unlock, not with a loss; watch goroutines end with it
 	cancel context.CancelFunc
-	unhook func() bool // from the session, which tells when it ends
-	young  *time.Timer // starts the watching
+	unhook func() bool // the end of the session no longer calls Lose
+	young  *time.Timer // runs in the grace period, then starts the watching
 
 	mu      sync.Mutex // guards the fields below; the mutex of a Holder may be locked under it
 	holds   []Holder   // not unlocked yet
 	loss    error      // why the lock is lost; nil while it is not
 	revoked bool
-	line    *line      // that hands it on; nil if it is not handed on
+	line    *line      // that hands it on, or in which it is kept; nil if there is none
 	stepped bool       // a reader may take the writer's place when the writer's node is gone
 	down    *Downgrade // of a writer that has stepped
 	keep    *keeping   // see keep.go; nil if the lock is not to be kept
@@ -123,7 +123,7 @@ func (t *Tenure) watch(p *queue.Place, lease *zk.Lease) {
 		defer timer.Stop()
 		due = timer.C
 	}
-	requests := restorer{tenure: t, place: p}
+	requests := restorer{tenure: t, place: p} // removes requests to release the lock from the node
 	defer requests.close()
 	again := time.NewTimer(queue.LookAgain())
 	defer again.Stop()
@@ -151,7 +151,8 @@ func (t *Tenure) watch(p *queue.Place, lease *zk.Lease) {
 		case session.Context().Err() != nil, err != nil && t.ctx.Err() != nil:
 			return
 		case err != nil:
-			// We may not read our own node. The session's end is still seen, and from time to time whether the node is there.
+			// We may not read our own node. We still see the end of the session, and look from time to time whether the
+			// node is there.
 			again.Reset(queue.LookAgain())
 			select {
 			case <-again.C:
@@ -218,7 +219,7 @@ func (t *Tenure) Lose(why error) {
 	}
 	loss := fmt.Errorf("%w: %w", ErrLost, why)
 	t.loss = loss
-	t.leaveLocal()
+	t.leaveLine()
 	if t.keep != nil && len(t.holds) == 0 {
 		t.end()
 		t.release()
@@ -234,7 +235,7 @@ func (t *Tenure) Lose(why error) {
 	}
 }
 
-// revoke tells all Holds of the tenure that somebody has asked for the lock.
+// revoke tells all Holders of the tenure that somebody has asked for the lock.
 func (t *Tenure) revoke() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -264,8 +265,8 @@ func (t *Tenure) Add(h Holder) bool {
 	return true
 }
 
-// Join is Add for a Holder that descends from another one of the tenure. It returns false also if the tenure was
-// handed on in memory since, see line.go.
+// Join is Add for a Holder whose context descends from another Holder of the tenure. It also returns false if the tenure
+// was handed on in memory since, see line.go: then it belongs to somebody else.
 func (t *Tenure) Join(h Holder, descends func(Holder) bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -276,7 +277,7 @@ func (t *Tenure) Join(h Holder, descends func(Holder) bool) bool {
 	return true
 }
 
-// admit is add for a tenure that is not over. t.mu must be held.
+// admit is Add for a tenure that is not over. t.mu must be held.
 func (t *Tenure) admit(h Holder) {
 	t.holds = append(t.holds, h)
 	if t.revoked {
@@ -284,7 +285,7 @@ func (t *Tenure) admit(h Holder) {
 	}
 }
 
-// Forget removes h from the tenure. The nodes stay with the other Holds.
+// Forget removes h from the tenure, and nothing else: the nodes stay, also if h was the last.
 func (t *Tenure) Forget(h Holder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -314,7 +315,7 @@ func (t *Tenure) Drop(h Holder) (Fate, error) {
 	}
 }
 
-// StartDrop is drop that does not wait for the server. wait returns the results of drop.
+// StartDrop is Drop that does not wait for the server. wait returns the results of Drop.
 func (t *Tenure) StartDrop(h Holder) (wait func() (Fate, error)) {
 	f, loss := t.Leave(h)
 	switch f {
@@ -346,9 +347,9 @@ func (t *Tenure) StartDrop(h Holder) (wait func() (Fate, error)) {
 	}
 }
 
-// Leave removes h from the tenure. If h was the last, the tenure ends, and the caller removes the nodes;
-// or it is handed on to a waiter of the local queue; or it is kept, and the caller calls settle. loss is why
-// the tenure was lost before.
+// Leave removes h from the tenure. The Fate says what the caller has to do. If it is Removed, the tenure has ended, and
+// the caller removes the nodes. If it is Kept, the caller calls settle. Otherwise there is nothing to do: other Holders
+// have the tenure, or the next waiter of the line has it. loss is why the tenure was lost before.
 func (t *Tenure) Leave(h Holder) (_ Fate, loss error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -361,7 +362,7 @@ func (t *Tenure) Leave(h Holder) (_ Fate, loss error) {
 	case t.stay():
 		return Kept, nil
 	}
-	t.leaveLocal()
+	t.leaveLine()
 	t.end()
 	if t.stepped {
 		t.Places[0].NoWatermark()
@@ -373,7 +374,7 @@ func (t *Tenure) Leave(h Holder) (_ Fate, loss error) {
 	return Removed, t.loss
 }
 
-// end stops the watching. It comes before the removal of the nodes.
+// end stops the watching and the keeping. It comes before the removal of the nodes.
 func (t *Tenure) end() {
 	t.unhook()
 	t.young.Stop()
@@ -381,6 +382,7 @@ func (t *Tenure) end() {
 	t.endKeeping()
 }
 
+// release ends the leases: from now on, nothing keeps the session proven for this tenure.
 func (t *Tenure) release() {
 	for _, l := range t.leases {
 		l.Release()
@@ -404,7 +406,7 @@ func (t *Tenure) RemoveNodes() error {
 	return errors.Join(errs...)
 }
 
-// dropped returns the error of drop. err is that of the removal.
+// dropped returns the error of Drop. loss is why the tenure was lost before, and err is the error of the removal.
 func (t *Tenure) dropped(loss, err error) error {
 	switch {
 	case loss != nil:
@@ -433,14 +435,14 @@ func (t *Tenure) Lasts() bool {
 	return !t.isOver()
 }
 
-// IsShared reports whether more than one Hold have the tenure at this moment.
+// IsShared reports whether more than one Holder has the tenure at this moment.
 func (t *Tenure) IsShared() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.holds) > 1
 }
 
-// EndsAlone reports whether the node goes with the last Holder, and is neither handed on nor kept.
+// EndsAlone reports whether the nodes go with the last Holder: the tenure is neither handed on nor kept.
 func (t *Tenure) EndsAlone() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -449,14 +451,14 @@ func (t *Tenure) EndsAlone() bool {
 
 // Step notes that the writer takes the read side as well, for a caller that descends from one of its Holders. It returns
 // false if that Holder is over. From now on the node is not handed on in memory: the next writer in the
-// local queue would hold the lock beside this reader.
+// line would hold the lock beside this reader.
 func (t *Tenure) Step(descends func(Holder) bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.isOver() || t.line != nil && !slices.ContainsFunc(t.holds, descends) {
 		return false
 	}
-	t.leaveLocal()
+	t.leaveLine()
 	t.stepped = true
 	return true
 }
