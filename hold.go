@@ -22,7 +22,7 @@ type Hold struct {
 	lost    chan struct{}
 	revoked chan struct{}
 	outer   *Hold   // the Hold that the context of Lock descends from; nil if there is none
-	parts   []*Hold // of a MultiLock: those that this one took over, one for each tenure
+	parts   []*Hold // of a MultiLock: the Holds of its locks, which this one has superseded; one for each tenure
 
 	mu        sync.Mutex // guards the fields below
 	loss      error      // why the lock is lost; nil while it is not
@@ -31,20 +31,21 @@ type Hold struct {
 	seen      *observation // nil if nobody observes it
 }
 
-// newHold begins a tenure of places, and makes its first Hold.
+// newHold begins a tenure of places, and returns its first Hold.
 func newHold(ctx context.Context, l *lock, places ...*queue.Place) (*Hold, error) {
 	t, err := tenure.New(ctx, l.terms(), places)
 	if err != nil {
 		return nil, err
 	}
 	h := holdOf(ctx, t)
-	t.Add((*holder)(h)) // or it is lost at this very moment
+	t.Add((*holder)(h)) // if the tenure is lost already, so is h
 	return h, nil
 }
 
-// lockOf is the lock that has begun the tenure.
+// lockOf returns the lock that has begun the tenure.
 func lockOf(t *tenure.Tenure) *lock { return t.Lock.(*lock) }
 
+// holdOf returns a Hold of the tenures, for a caller of Lock with ctx. The tenures do not know it yet.
 func holdOf(ctx context.Context, tenures ...*tenure.Tenure) *Hold {
 	h := &Hold{tenures: tenures, lost: make(chan struct{}), revoked: make(chan struct{})}
 	h.outer, _ = ctx.Value(holdKey{}).(*Hold)
@@ -128,6 +129,7 @@ func FromContext(ctx context.Context) (h *Hold, ok bool) {
 	return h, ok
 }
 
+// first returns the place that stands for the Hold: its node, its token, its session.
 func (h *Hold) first() *queue.Place { return h.tenures[0].Places[0] }
 
 // Commit executes ops as one transaction that succeeds only while the lock is held: it begins with
@@ -215,7 +217,7 @@ func (h *Hold) over() error {
 	return nil
 }
 
-// A holder is a Hold to its tenures.
+// A holder is a Hold as its tenures see it, see tenure.Holder.
 type holder Hold
 
 // Lose ends the Hold, unless Unlock was first.
@@ -261,7 +263,7 @@ func (h *Hold) Unlock() error {
 	}
 	left := h.tenures
 	defer func() { h.dropAll(left) }()
-	var reports []func() // when all nodes are removed
+	var reports []func() // for when all nodes are removed
 	for i, t := range slices.Backward(h.tenures) {
 		left = h.tenures[:i]
 		f, err := t.Drop((*holder)(h))
@@ -367,7 +369,7 @@ func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, 
 	if !first {
 		return nil, h.fail("commit and unlock", ErrNotHeld)
 	}
-	var over []*tenure.Tenure // that end with this Hold
+	var over []*tenure.Tenure // the tenures that end with this Hold
 	var guards, watermarks []zk.Op
 	for _, t := range h.tenures {
 		f, _ := t.Leave((*holder)(h))
@@ -423,7 +425,7 @@ func (h *Hold) endsInOne() bool {
 	return true
 }
 
-// supersede ends h after another Hold has joined its tenures.
+// supersede ends h after another Hold has joined its tenures: a MultiLock's Hold supersedes those of its locks.
 func (h *Hold) supersede() {
 	h.mu.Lock()
 	h.unlocked = true
@@ -434,7 +436,7 @@ func (h *Hold) supersede() {
 	}
 }
 
-// concluded is Unlock after a transaction of ours has removed the nodes.
+// concluded ends h after a transaction of ours has removed the nodes.
 func (h *Hold) concluded() {
 	h.end()
 	for _, t := range h.tenures {
@@ -471,7 +473,7 @@ type demand struct {
 }
 
 // meets returns nil if h is what d demands and still lasts. Otherwise the error is zk.ErrBadArguments and says what to
-// give, or ErrLost or ErrNotHeld. It is the only check of a Hold that is given to a function, or whose lock is reserved.
+// give, or it is ErrLost or ErrNotHeld. Every function that is given a Hold checks it with meets.
 func (h *Hold) meets(d demand) error {
 	if wrong := h.unfit(d); wrong != "" {
 		return fmt.Errorf("%w: %s", zk.ErrBadArguments, wrong)

@@ -47,9 +47,8 @@ type watches struct {
 }
 
 // await waits for a change, and notes in p.ahead who is ahead then. It has three steps: beginAwait sets a watch, sleep
-// waits for the event, and endAwait handles it. The call that sets the watch returns before the wait, and the event is handled after
-// it. So neither is on the stack meanwhile: thousands may wait, and the collector shrinks a stack
-// only if next to nothing is on it.
+// waits for the event, and endAwait handles it. So neither the first nor the last step is on the stack during the wait:
+// thousands may wait, and the collector shrinks a stack only if next to nothing is on it.
 func (p *Place) await(ctx context.Context) error {
 	watch, err := p.beginAwait(ctx)
 	if watch == nil {
@@ -555,8 +554,7 @@ func (p *Place) lookAgain(ctx context.Context, watch *zk.Watch) error {
 }
 
 // lookAt reads the Stats of nodes, by listing their children: a list needs the same permission as an event, and these
-// lists are short. The errors of a result
-// can be ErrNoNode and ErrNoAuth.
+// lists are short. The errors of a result can be ErrNoNode and ErrNoAuth.
 func (p *Place) lookAt(ctx context.Context, nodes ...string) (res []zk.Result, err error) {
 	ops := make([]zk.Op, len(nodes))
 	for i, node := range nodes {
