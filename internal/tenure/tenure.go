@@ -43,7 +43,9 @@ type Tenure struct {
 	Places []*queue.Place
 	leases []*zk.Lease
 	began  time.Time
-	ctx    context.Context // ends with the last Unlock, not with a loss; watch goroutines end with it
+	// ctx ends with the last Unlock, or with the end of a lock that is only kept. It does not end with a loss while there
+	// is a Holder. The goroutines of the tenure end with it.
+	ctx    context.Context
 	cancel context.CancelFunc
 	unhook func() bool // the end of the session no longer calls Lose
 	young  *time.Timer // runs in the grace period, then starts the watching
