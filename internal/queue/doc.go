@@ -3,8 +3,9 @@
 //
 // A [Queue] is a lock's directory. A [Place] is one node in it, of one session. [Place.Wait] is the way
 // to the lock: join.go makes the node and lists the queue, await.go waits for the nodes ahead, and kept.go
-// waits for TryLock. remove.go is the way out, and find.go looks for a node whose create was not answered. Many places of one session
-// share their lists (shared_list.go). In a long queue, a watermark replaces the list (watermark.go).
+// waits for TryLock. remove.go is the way out, and find.go looks for a node whose create was not answered.
+// Many places of one session share their lists (shared_list.go). In a long queue, a watermark replaces the
+// list (watermark.go).
 // kind.go refuses names that another kind of lock uses, and around.go looks for trees. detached.go has the
 // locks that no session owns.
 //
