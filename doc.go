@@ -29,7 +29,7 @@
 //   - package [holdfast/once]: a function that runs once for each key, or once in a period, whoever calls it.
 //   - package [holdfast/shards]: n numbered shards over any number of workers, each with one worker at a time.
 //
-// Package holdfast/reserve keeps a lock for a time after its holder. [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
+// Package holdfast/reserve keeps a lock reserved after its holder has released it. [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
 // to release the lock, and [Break] takes the lock away from a holder that is stuck.
 //
 // # What is guaranteed
@@ -61,7 +61,7 @@
 //
 // Locks use the nodes of Apache Curator: ephemeral sequential children of a container,
 // named _c_<uuid>-lock-<number>, with __WRIT__ or __READ__ for the sides of an RWMutex.
-// Curator's and go-zookeeper's locks on the same path stand in the same queue.
+// Curator's and go-zookeeper's locks on the same path wait in the same queue.
 // [WithLayout] chooses the nodes of other libraries, one layout for each path.
 //
 // If different locks of this package meet on one path of one layout, exclusive excludes all and shared

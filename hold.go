@@ -22,7 +22,7 @@ type Hold struct {
 	lost    chan struct{}
 	revoked chan struct{}
 	outer   *Hold   // the Hold that the context of Lock descends from; nil if there is none
-	parts   []*Hold // of a MultiLock: those that this one took over, one for each tenure
+	parts   []*Hold // of a MultiLock: the Holds of its locks, which this one has superseded; one for each tenure
 
 	mu        sync.Mutex // guards the fields below
 	loss      error      // why the lock is lost; nil while it is not
@@ -31,20 +31,21 @@ type Hold struct {
 	seen      *observation // nil if nobody observes it
 }
 
-// newHold begins a tenure of places, and makes its first Hold.
+// newHold begins a tenure of places, and returns its first Hold.
 func newHold(ctx context.Context, l *lock, places ...*queue.Place) (*Hold, error) {
 	t, err := tenure.New(ctx, l.terms(), places)
 	if err != nil {
 		return nil, err
 	}
 	h := holdOf(ctx, t)
-	t.Add((*holder)(h)) // or it is lost at this very moment
+	t.Add((*holder)(h)) // if the tenure is lost already, so is h
 	return h, nil
 }
 
-// lockOf is the lock that has begun the tenure.
+// lockOf returns the lock that has begun the tenure.
 func lockOf(t *tenure.Tenure) *lock { return t.Lock.(*lock) }
 
+// holdOf returns a Hold of the tenures, for a caller of Lock with ctx. The tenures do not know it yet.
 func holdOf(ctx context.Context, tenures ...*tenure.Tenure) *Hold {
 	h := &Hold{tenures: tenures, lost: make(chan struct{}), revoked: make(chan struct{})}
 	h.outer, _ = ctx.Value(holdKey{}).(*Hold)
@@ -128,55 +129,8 @@ func FromContext(ctx context.Context) (h *Hold, ok bool) {
 	return h, ok
 }
 
+// first returns the place that stands for the Hold: its node, its token, its session.
 func (h *Hold) first() *queue.Place { return h.tenures[0].Places[0] }
-
-// A demand is what a function needs of a Hold that it is given. The lock must have one holder at a time, and a node
-// that goes with its Hold.
-type demand struct {
-	by     string     // the function, as the subject of a sentence
-	client *zk.Client // of the lock; nil: any
-	one    bool       // one lock, and a Hold that nobody shares (see Reentrant)
-	queued bool       // locks with a queue
-	term   *lock      // of the Election that the Hold must be a term of; nil: none
-}
-
-// meets returns nil if h is what d demands and still lasts. Otherwise the error is zk.ErrBadArguments and says what to
-// give, or ErrLost or ErrNotHeld. It is the only check of a Hold that is given to a function, or whose lock is reserved.
-func (h *Hold) meets(d demand) error {
-	if wrong := h.unfit(d); wrong != "" {
-		return fmt.Errorf("%w: %s", zk.ErrBadArguments, wrong)
-	}
-	return h.over()
-}
-
-// unfit says why h is not what d demands, and what to give. It returns "" if h is.
-func (h *Hold) unfit(d demand) string {
-	switch {
-	case h == nil || len(h.tenures) == 0:
-		return d.by + " needs a Hold: give the one that Lock has returned"
-	case d.one && len(h.tenures) > 1:
-		return fmt.Sprintf("%s needs a Hold of one lock, and this one is of %d: lock one of them alone", d.by, len(h.tenures))
-	}
-	for _, t := range h.tenures {
-		l := lockOf(t)
-		switch {
-		case d.term != nil && (!l.term || l.Client != d.term.Client || l.Path != d.term.Path || l.Grammar.Queue != d.term.Grammar.Queue):
-			return fmt.Sprintf("%s needs a Hold of the election %s: give the one that Campaign has returned", d.by, d.term.Path)
-		case l.Kind == queue.Semaphore || l.Kind == queue.Slots || t.Places[0].Shared:
-			return fmt.Sprintf("%s needs a lock that one caller at a time can hold, and %s is held as %s: give a Hold of a Mutex or of a writer",
-				d.by, l.Path, shareOf(t))
-		case d.queued && l.Kind != queue.Lock:
-			return fmt.Sprintf("%s needs a lock with a queue, and %s has none: give a Hold of a Mutex or of a writer", d.by, l.Path)
-		case l.handoffs > 0 || l.keep > 0:
-			return fmt.Sprintf("%s needs a lock whose holders have nodes of their own: make the lock without WithLocalHandoff and WithKeep", d.by)
-		case d.client != nil && l.Client != d.client:
-			return fmt.Sprintf("%s needs a Hold of the same client, and %s is locked with another one: make both with one client", d.by, l.Path)
-		case d.one && t.IsShared():
-			return fmt.Sprintf("%s needs a Hold that is alone, and another Hold has joined the lock %s (see Reentrant): unlock the others first", d.by, l.Path)
-		}
-	}
-	return ""
-}
 
 // Commit executes ops as one transaction that succeeds only while the lock is held: it begins with
 // checks that our nodes exist. That is exact and needs no clock, so use it for data that are kept in
@@ -212,15 +166,6 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 	return h.transact(ctx, checks, ops)
 }
 
-// ensure makes a directory for the data of a lock, with the session that holds the lock.
-func ensure(ctx context.Context, p *queue.Place, path string) error {
-	err := p.Ensure(ctx, path)
-	if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || p.Session.Context().Err() != nil) { // see transact
-		err = fmt.Errorf("%w: %w", ErrLost, err)
-	}
-	return err
-}
-
 // transact executes ops behind guards as one transaction, and returns the results of ops. The first guards
 // are one for each of our nodes; if one of them finds no node, the lock is lost.
 func (h *Hold) transact(ctx context.Context, guards, ops []zk.Op) ([]zk.Result, error) {
@@ -250,6 +195,15 @@ func (h *Hold) transact(ctx context.Context, guards, ops []zk.Op) ([]zk.Result, 
 	return results[len(guards):], err
 }
 
+// ensure makes a directory for the data of a lock, with the session that holds the lock.
+func ensure(ctx context.Context, p *queue.Place, path string) error {
+	err := p.Ensure(ctx, path)
+	if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || p.Session.Context().Err() != nil) { // see transact
+		err = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return err
+}
+
 // over returns why the Hold is over, or nil.
 func (h *Hold) over() error {
 	h.mu.Lock()
@@ -263,7 +217,7 @@ func (h *Hold) over() error {
 	return nil
 }
 
-// A holder is a Hold to its tenures.
+// A holder is a Hold as its tenures see it, see tenure.Holder.
 type holder Hold
 
 // Lose ends the Hold, unless Unlock was first.
@@ -309,7 +263,7 @@ func (h *Hold) Unlock() error {
 	}
 	left := h.tenures
 	defer func() { h.dropAll(left) }()
-	var reports []func() // when all nodes are removed
+	var reports []func() // for when all nodes are removed
 	for i, t := range slices.Backward(h.tenures) {
 		left = h.tenures[:i]
 		f, err := t.Drop((*holder)(h))
@@ -415,7 +369,7 @@ func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, 
 	if !first {
 		return nil, h.fail("commit and unlock", ErrNotHeld)
 	}
-	var over []*tenure.Tenure // that end with this Hold
+	var over []*tenure.Tenure // the tenures that end with this Hold
 	var guards, watermarks []zk.Op
 	for _, t := range h.tenures {
 		f, _ := t.Leave((*holder)(h))
@@ -471,7 +425,7 @@ func (h *Hold) endsInOne() bool {
 	return true
 }
 
-// supersede ends h after another Hold has joined its tenures.
+// supersede ends h after another Hold has joined its tenures: a MultiLock's Hold supersedes those of its locks.
 func (h *Hold) supersede() {
 	h.mu.Lock()
 	h.unlocked = true
@@ -482,7 +436,7 @@ func (h *Hold) supersede() {
 	}
 }
 
-// concluded is Unlock after a transaction of ours has removed the nodes.
+// concluded ends h after a transaction of ours has removed the nodes.
 func (h *Hold) concluded() {
 	h.end()
 	for _, t := range h.tenures {
@@ -506,6 +460,54 @@ func (h *Hold) letGo(ctx context.Context) {
 
 func (h *Hold) fail(op string, err error) error {
 	return &Error{Op: op, Path: h.tenures[0].Path, Err: err}
+}
+
+// A demand is what a function needs of a Hold that it is given. The lock must have one holder at a time, and a node
+// that goes with its Hold.
+type demand struct {
+	by     string     // the function, as the subject of a sentence
+	client *zk.Client // of the lock; nil: any
+	one    bool       // one lock, and a Hold that nobody shares (see Reentrant)
+	queued bool       // locks with a queue
+	term   *lock      // of the Election that the Hold must be a term of; nil: none
+}
+
+// meets returns nil if h is what d demands and still lasts. Otherwise the error is zk.ErrBadArguments and says what to
+// give, or it is ErrLost or ErrNotHeld. Every function that is given a Hold checks it with meets.
+func (h *Hold) meets(d demand) error {
+	if wrong := h.unfit(d); wrong != "" {
+		return fmt.Errorf("%w: %s", zk.ErrBadArguments, wrong)
+	}
+	return h.over()
+}
+
+// unfit says why h is not what d demands, and what to give. It returns "" if h is.
+func (h *Hold) unfit(d demand) string {
+	switch {
+	case h == nil || len(h.tenures) == 0:
+		return d.by + " needs a Hold: give the one that Lock has returned"
+	case d.one && len(h.tenures) > 1:
+		return fmt.Sprintf("%s needs a Hold of one lock, and this one is of %d: lock one of them alone", d.by, len(h.tenures))
+	}
+	for _, t := range h.tenures {
+		l := lockOf(t)
+		switch {
+		case d.term != nil && (!l.term || l.Client != d.term.Client || l.Path != d.term.Path || l.Grammar.Queue != d.term.Grammar.Queue):
+			return fmt.Sprintf("%s needs a Hold of the election %s: give the one that Campaign has returned", d.by, d.term.Path)
+		case l.Kind == queue.Semaphore || l.Kind == queue.Slots || t.Places[0].Shared:
+			return fmt.Sprintf("%s needs a lock that one caller at a time can hold, and %s is held as %s: give a Hold of a Mutex or of a writer",
+				d.by, l.Path, shareOf(t))
+		case d.queued && l.Kind != queue.Lock:
+			return fmt.Sprintf("%s needs a lock with a queue, and %s has none: give a Hold of a Mutex or of a writer", d.by, l.Path)
+		case l.handoffs > 0 || l.keep > 0:
+			return fmt.Sprintf("%s needs a lock whose holders have nodes of their own: make the lock without WithLocalHandoff and WithKeep", d.by)
+		case d.client != nil && l.Client != d.client:
+			return fmt.Sprintf("%s needs a Hold of the same client, and %s is locked with another one: make both with one client", d.by, l.Path)
+		case d.one && t.IsShared():
+			return fmt.Sprintf("%s needs a Hold that is alone, and another Hold has joined the lock %s (see Reentrant): unlock the others first", d.by, l.Path)
+		}
+	}
+	return ""
 }
 
 // shareOf says as what several callers can hold the lock at a time.

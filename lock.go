@@ -53,7 +53,7 @@ func (h *Hold) during(ctx context.Context, f func(context.Context) error) error 
 type lock struct {
 	*queue.Queue
 	options
-	line string // of its local queue, see options.line
+	line string // names its line in the client, see options.line; "" without WithLocalHandoff and WithKeep
 	term bool   // its Holds are terms of an Election
 }
 
@@ -94,7 +94,8 @@ func (l *lock) valid() error {
 	return cmp.Or(l.refused, l.Grammar.Invalid())
 }
 
-// wait implements Lock: it queues and blocks until the lock is held.
+// wait implements Lock: it queues and blocks until the lock is held. Its loop is that of outlive, whose closure would be
+// on waiters' stacks.
 func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err error) {
 	switch {
 	case len(l.observers) > 0:
@@ -112,7 +113,58 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 	return h, nil
 }
 
-// waitObserved is wait with observers. Like finish, it is split from wait to keep waiters' stacks small.
+// enter acquires the lock in one session. Without patience, it fails with ErrLocked where it would have to wait. It has
+// three steps: begin returns a place, Wait waits in the queue, finish makes the Hold.
+func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, error) {
+	p, h, err := l.begin(ctx, s)
+	if p == nil {
+		return h, err
+	}
+	return l.finish(ctx, p, p.Wait(ctx, patience))
+}
+
+// begin returns a place to wait in. If the context descends from a Hold of the lock, there is no place: begin returns
+// another Hold of that tenure, or an error. It is split from enter to keep waiters' stacks small.
+//
+//go:noinline
+func (l *lock) begin(ctx context.Context, s names.Side) (*queue.Place, *Hold, error) {
+	if err := l.valid(); err != nil {
+		return nil, nil, err
+	}
+	if held := l.held(ctx); len(held) > 0 {
+		h, err := l.again(ctx, held, s)
+		return nil, h, err
+	}
+	p, err := l.Enter(ctx, s, l.data)
+	return p, nil, err
+}
+
+// finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot begin, finish gives the
+// place up. It is split from enter to keep waiters' stacks small.
+func (l *lock) finish(ctx context.Context, p *queue.Place, waited error) (_ *Hold, err error) {
+	err = errPanic
+	defer func() {
+		p.Stop()
+		if err != nil {
+			p.Leave(ctx) // or all that are behind us wait for nobody
+		}
+	}()
+	if waited != nil {
+		return nil, waited
+	}
+	return newHold(ctx, l, p)
+}
+
+// outlive calls enter until it succeeds. It calls enter again if the session has ended or the node was removed meanwhile,
+// while ctx lives.
+func outlive(ctx context.Context, enter func() (*Hold, error)) (h *Hold, err error) {
+	for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
+		h, err = enter()
+	}
+	return h, err
+}
+
+// waitObserved is wait with observers. It is split from wait to keep waiters' stacks small.
 //
 //go:noinline
 func (l *lock) waitObserved(ctx context.Context, op string, s names.Side) (*Hold, error) {
@@ -127,6 +179,54 @@ func (l *lock) waitObserved(ctx context.Context, op string, s names.Side) (*Hold
 	})
 }
 
+// handsOff reports whether calls for side s stand in a line of the client, for WithLocalHandoff or WithKeep. Readers do
+// not: they hold the lock together.
+func (l *lock) handsOff(s names.Side) bool { return (l.handoffs > 0 || l.keep > 0) && s != names.Read }
+
+// waitInLine implements Lock with WithLocalHandoff or WithKeep.
+func (l *lock) waitInLine(ctx context.Context, s names.Side) (*Hold, error) {
+	if err := l.valid(); err != nil {
+		return nil, err
+	}
+	if held := l.held(ctx); len(held) > 0 {
+		return l.again(ctx, held, s)
+	}
+	o, err := l.inLine(ctx, s).Wait(ctx)
+	h := holdIn(o)
+	if h != nil && err != nil {
+		h.letGo(ctx)
+		h = nil
+	}
+	return h, err
+}
+
+// inLine returns a call for side s, for the line of the client.
+func (l *lock) inLine(ctx context.Context, s names.Side) *tenure.Caller {
+	return &tenure.Caller{
+		Client: l.Client,
+		Key:    tenure.Key{Path: l.Path, Queue: l.Grammar.Queue, Side: s, Terms: l.line},
+		Enter: func(ctx context.Context) (t *tenure.Tenure, err error) {
+			for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
+				var h *Hold
+				if h, err = l.enter(ctx, s, true); err == nil {
+					t = h.tenures[0]
+					t.Forget((*holder)(h)) // the caller's own Hold takes its place
+				}
+			}
+			return t, err
+		},
+		Grant: func(t *tenure.Tenure) tenure.Holder { return (*holder)(holdOf(ctx, t)) },
+	}
+}
+
+// holdIn returns the Hold of a holder, or nil.
+func holdIn(o tenure.Holder) *Hold {
+	if o == nil {
+		return nil
+	}
+	return (*Hold)(o.(*holder))
+}
+
 // try implements TryLock.
 func (l *lock) try(ctx context.Context, op string, s names.Side) (*Hold, error) {
 	return l.attempt(ctx, op, 0, func(ctx context.Context) (*Hold, error) {
@@ -136,7 +236,7 @@ func (l *lock) try(ctx context.Context, op string, s names.Side) (*Hold, error) 
 		w := l.inLine(ctx, s)
 		o, err := w.Try(ctx)
 		h := holdIn(o)
-		if h == nil && err == nil {
+		if h == nil && err == nil { // the client does not have the lock
 			if h, err = l.enter(ctx, s, false); err == nil && l.keep > 0 {
 				w.Adopt(h.tenures[0])
 			}
@@ -169,8 +269,8 @@ func (l *lock) attempt(ctx context.Context, op string, permits int, acquire func
 	return h, err
 }
 
-// despiteRemoval calls enter again for as long as ctx lives and somebody has removed the node of the
-// attempt. For TryLock, that is no answer: its own place says nothing about who is ahead.
+// despiteRemoval calls enter again while ctx lives, if somebody has removed the node of the attempt. For TryLock, such a
+// removal is no answer: it says nothing about who is ahead. (Lock has its own loop, see outlive.)
 func despiteRemoval(ctx context.Context, enter func() (*Hold, error)) (*Hold, error) {
 	for turn := queue.Pace(1); ; {
 		h, err := enter()
@@ -183,106 +283,7 @@ func despiteRemoval(ctx context.Context, enter func() (*Hold, error)) (*Hold, er
 	}
 }
 
-// outlive calls enter again for as long as the wait outlives its session or its node.
-func outlive(ctx context.Context, enter func() (*Hold, error)) (h *Hold, err error) {
-	for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
-		h, err = enter()
-	}
-	return h, err
-}
-
-// enter acquires the lock in one session. Without patience, it fails with ErrLocked where it would
-// have to wait.
-func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, error) {
-	p, h, err := l.begin(ctx, s)
-	if p == nil {
-		return h, err
-	}
-	return l.finish(ctx, p, p.Wait(ctx, patience))
-}
-
-// handsOff reports whether calls for side s stand in a line of the client, for WithLocalHandoff or WithKeep. Readers do
-// not: they hold the lock together.
-func (l *lock) handsOff(s names.Side) bool { return (l.handoffs > 0 || l.keep > 0) && s != names.Read }
-
-// inLine is a call for side s in the line of the client.
-func (l *lock) inLine(ctx context.Context, s names.Side) *tenure.Caller {
-	return &tenure.Caller{
-		Client: l.Client,
-		Key:    tenure.Key{Path: l.Path, Queue: l.Grammar.Queue, Side: s, Terms: l.line},
-		Enter: func(ctx context.Context) (t *tenure.Tenure, err error) {
-			for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
-				var h *Hold
-				if h, err = l.enter(ctx, s, true); err == nil {
-					t = h.tenures[0]
-					t.Forget((*holder)(h)) // the caller's own Hold takes its place
-				}
-			}
-			return t, err
-		},
-		Grant: func(t *tenure.Tenure) tenure.Holder { return (*holder)(holdOf(ctx, t)) },
-	}
-}
-
-// waitInLine implements Lock with WithLocalHandoff or WithKeep.
-func (l *lock) waitInLine(ctx context.Context, s names.Side) (*Hold, error) {
-	if err := l.valid(); err != nil {
-		return nil, err
-	}
-	if held := l.held(ctx); len(held) > 0 {
-		return l.again(ctx, held, s)
-	}
-	o, err := l.inLine(ctx, s).Wait(ctx)
-	h := holdIn(o)
-	if h != nil && err != nil {
-		h.letGo(ctx)
-		h = nil
-	}
-	return h, err
-}
-
-// holdIn is the Hold of a holder, or nil.
-func holdIn(o tenure.Holder) *Hold {
-	if o == nil {
-		return nil
-	}
-	return (*Hold)(o.(*holder))
-}
-
-// terms are what a tenure knows of the lock.
+// terms returns what a tenure knows of the lock.
 func (l *lock) terms() tenure.Terms {
 	return tenure.Terms{Queue: l.Queue, Lock: l, Handoffs: l.handoffs, Keep: l.keep, OwnData: l.value != nil}
-}
-
-// finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot
-// begin, it gives the place up.
-func (l *lock) finish(ctx context.Context, p *queue.Place, waited error) (_ *Hold, err error) {
-	err = errPanic
-	defer func() {
-		p.Stop()
-		if err != nil {
-			p.Leave(ctx) // or all that are behind us wait for a ghost
-		}
-	}()
-	if waited != nil {
-		return nil, waited
-	}
-	return newHold(ctx, l, p)
-}
-
-// begin returns a place to wait in. There is none if the context descends from a Hold of the lock;
-// then it returns another Hold of that tenure, or an error. Like finish, it is split from enter to keep
-// waiters' stacks small.
-//
-//go:noinline
-func (l *lock) begin(ctx context.Context, s names.Side) (*queue.Place, *Hold, error) {
-	if err := l.valid(); err != nil {
-		return nil, nil, err
-	}
-	if held := l.held(ctx); len(held) > 0 {
-		h, err := l.again(ctx, held, s)
-		return nil, h, err
-	}
-	p, err := l.Enter(ctx, s, l.data)
-	return p, nil, err
 }

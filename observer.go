@@ -107,15 +107,14 @@ func WithObserver(o *Observer) Option {
 	}
 }
 
-// An observation is what observers know of one attempt, and of the Hold that it brought. Nobody observes it if
-// it is nil.
+// An observation is what observers know of one attempt, and of the Hold that it acquired. Without observers, it is nil.
 type observation struct {
 	lock    *lock
 	ctx     context.Context // that the observers have returned
 	op      string
 	permits int
-	since   time.Duration
-	lost    bool // was reported; guarded by Hold.mu
+	since   time.Duration // when the attempt began; from its end on, when it ended (see tick)
+	lost    bool          // was reported; guarded by Hold.mu
 }
 
 var origin = time.Now()
@@ -146,7 +145,7 @@ func (l *lock) queued(ctx context.Context, op string, permits int) (context.Cont
 	return s.ctx, s
 }
 
-// ended reports how the attempt has ended.
+// ended reports how the attempt has ended. From now on, losses and the release of h are reported, too.
 func (s *observation) ended(h *Hold, err error) {
 	now := tick()
 	e := s.event(h, err, now)
@@ -205,7 +204,7 @@ func (h *Hold) reportRelease(err error, f tenure.Fate) {
 	}
 }
 
-// observed is the Hold that observers know as that of t: h, or that of a MultiLock's part.
+// observed returns the Hold that observers know as that of t: h, or that of a MultiLock's part.
 func (h *Hold) observed(t *tenure.Tenure) *Hold {
 	for i, part := range h.parts {
 		if h.tenures[i] == t {

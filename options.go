@@ -32,7 +32,7 @@ type options struct {
 	acl       []zk.ACL
 	reentrant bool
 	observers []*Observer
-	handoffs  int           // in memory, before the lock goes back to the ensemble; see internal/tenure
+	handoffs  int           // at most so many in memory, before the lock goes back to the ensemble; see internal/tenure
 	keep      time.Duration // how long the client keeps the lock after Unlock; see internal/tenure
 
 	part *partOf // nil: the lock is no part of another
@@ -48,7 +48,7 @@ const (
 	setOwner setting = 1 << iota
 	setReason
 	setLabels
-	setWithin
+	setWithin // see lend.WithinSession; not exported
 	setValue
 	setACL
 	setLayout
@@ -80,7 +80,8 @@ var takes = map[string]setting{
 	"a Shards":    setNote | setWithin | setACL | setObserver, // of package shards
 }
 
-// newOptions returns the options of a kind of lock. With those that it cannot honour, every call on the lock fails.
+// newOptions returns the options of a kind of lock. If it cannot honour one of them, every call on the lock fails (see
+// lock.valid).
 func newOptions(kind string, opts []Option) options {
 	o := options{grammar: names.Default}
 	for _, opt := range opts {
@@ -106,16 +107,17 @@ func (o *options) set(s setting, inUse bool) {
 	}
 }
 
-// setNumber notes that an option with a number or a time is in use, and refuses one that is negative.
+// setNumber is set for an option with a number or a time, and refuses a negative one.
 func setNumber[N int | time.Duration](o *options, s setting, n N, inUse bool) {
 	if o.set(s, inUse); n < 0 && o.refused == nil {
 		o.refused = fmt.Errorf("%w: %s(%v) is negative", zk.ErrBadArguments, settings[bits.TrailingZeros32(uint32(s))], n)
 	}
 }
 
-// line names a local queue by all options that make a difference to those who share a node: what the node contains, who
-// may use it, and for how long it is handed on and kept. So a caller gets no node that is not as its options say, and
-// an option that the server refuses fails only callers who have given it.
+// line returns a name for the line of callers that can share a node (the local queue, see internal/tenure). It has all
+// options that make a difference to them: what the node contains, who may use it, and for how long it is handed on and
+// kept. So a caller gets no node that is not as its options say, and an option that the server refuses fails only callers
+// that have given it.
 func (o *options) line() string {
 	g := o.grammar
 	return fmt.Sprintf("%q %q %q %v %#v %v %q %#v %d %d",
@@ -130,7 +132,7 @@ func WithOwner(owner string) Option {
 	}
 }
 
-// WithReason says what the lock is taken for, for those who list the queue.
+// WithReason says why the lock is held, for those who list the queue.
 func WithReason(reason string) Option {
 	return func(o *options) {
 		o.note.Reason = reason
@@ -159,7 +161,7 @@ func WithValue(value []byte) Option {
 
 // WithACL is the access control list of the nodes that the lock makes, also of those above its
 // path. By default everybody may do everything. A waiter must be allowed to read the nodes of the
-// others. Removing a node takes the right to delete from the node above it.
+// others. Removing a node needs the permission to delete children of the node above it.
 func WithACL(acl ...zk.ACL) Option {
 	return func(o *options) {
 		o.acl = append([]zk.ACL{}, acl...)
@@ -177,11 +179,10 @@ func WithLayout(l Layout) Option {
 	}
 }
 
-// Reentrant lets a context that descends from a Hold of the lock take it again, instead
-// of failing with ErrDeadlock. Both Holds are one tenure: they have one node and one
-// token, and the lock is free when the last of them is unlocked. It is not the default
-// because goroutines that share a context would hold the lock together. The node is that of the first Hold. If the
-// second lock was given another WithACL or WithValue, the error is zk.ErrBadArguments.
+// Reentrant lets a context that descends from a Hold of the lock take it again, instead of failing with ErrDeadlock. Both
+// Holds are one tenure: they have one node and one token, and the lock is free when the last of them is unlocked. It is
+// not the default because goroutines that share a context would hold the lock together. The node is that of the first
+// Hold. If the second lock was given another WithACL or WithValue, the error is zk.ErrBadArguments.
 func Reentrant() Option {
 	return func(o *options) {
 		o.reentrant = true

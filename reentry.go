@@ -14,7 +14,7 @@ import (
 	"holdfast/zk"
 )
 
-// holdKey is the key of the Hold that a context descends from.
+// holdKey is the key of a context for the Hold that it descends from.
 type holdKey struct{}
 
 // lineage returns the tenures of the lock at path that ctx descends from and that still last, the
@@ -34,7 +34,7 @@ func lineage(ctx context.Context, c *zk.Client, path string) []*tenure.Tenure {
 	return live
 }
 
-// held returns the tenures that ctx descends from and that l would have to wait for.
+// held returns the tenures that ctx descends from and that are in l's queue. A caller with ctx would wait for itself.
 func (l *lock) held(ctx context.Context) []*tenure.Tenure {
 	var held []*tenure.Tenure
 	for _, t := range lineage(ctx, l.Client, l.Path) {
@@ -71,21 +71,9 @@ func (l *lock) again(ctx context.Context, held []*tenure.Tenure, s names.Side) (
 	return l.join(ctx, join)
 }
 
-// join returns one more Hold of the tenure.
-func (l *lock) join(ctx context.Context, t *tenure.Tenure) (*Hold, error) {
-	if err := l.sharesNode(lockOf(t)); err != nil {
-		return nil, err
-	}
-	h := holdOf(ctx, t)
-	if !t.Join((*holder)(h), h.outer.descends) {
-		return nil, fmt.Errorf("%w: the tenure to join has ended", ErrLost)
-	}
-	return h, nil
-}
-
-// joins returns the one of held that a caller for side s joins, or whose read side it takes. It is nil if
-// the caller would wait for itself. A reader that asks for the write side waits for all other readers. If
-// one of them does the same, both wait for ever, re-entrant or not.
+// joins returns the tenure of held that a caller for side s joins, or whose read side it takes. It is nil if the error is
+// ErrDeadlock. That is always so for a reader that asks for the write side: it would wait for all other readers. If one of
+// them did the same, both would wait for ever, re-entrant or not.
 func (l *lock) joins(held []*tenure.Tenure, s names.Side) *tenure.Tenure {
 	join := held[0]
 	if i := slices.IndexFunc(held, func(t *tenure.Tenure) bool { return !t.Places[0].Shared }); i >= 0 {
@@ -98,7 +86,19 @@ func (l *lock) joins(held []*tenure.Tenure, s names.Side) *tenure.Tenure {
 	return nil
 }
 
-// descends reports whether h is o or descends from it.
+// join returns one more Hold of the tenure.
+func (l *lock) join(ctx context.Context, t *tenure.Tenure) (*Hold, error) {
+	if err := l.sharesNode(lockOf(t)); err != nil {
+		return nil, err
+	}
+	h := holdOf(ctx, t)
+	if !t.Join((*holder)(h), h.outer.descends) {
+		return nil, fmt.Errorf("%w: the tenure to join has ended", ErrLost)
+	}
+	return h, nil
+}
+
+// descends reports whether h is the Hold of o, or whether the context of h's Lock descends from it.
 func (h *Hold) descends(o tenure.Holder) bool {
 	for of := holdIn(o); h != nil; h = h.outer {
 		if h == of {
@@ -108,8 +108,8 @@ func (h *Hold) descends(o tenure.Holder) bool {
 	return false
 }
 
-// sharesNode returns why l cannot share the node of made, which is the same lock. It would drop an ACL or a value that
-// the caller has given.
+// sharesNode returns why l cannot share the node that made has made, or nil; both are the same lock. A shared node would
+// drop an ACL or a value that the caller has given.
 func (l *lock) sharesNode(made *lock) error {
 	option := ""
 	switch {
@@ -124,9 +124,9 @@ func (l *lock) sharesNode(made *lock) error {
 		zk.ErrBadArguments, l.Path, option)
 }
 
-// takeReadSide takes the read side for a writer. A Mutex excludes everybody until both are unlocked: a
-// waiter behind its node relies on nothing taking its place when the node goes (see
-// names.Ahead.Replaced).
+// takeReadSide takes the read side for a writer. If the writer is a Mutex, the new Hold joins its tenure, and excludes
+// readers, too: a waiter behind a Mutex's node relies on no other node taking its place (see names.Ahead.Replaced).
+// Otherwise, stepDown makes a reader's node.
 func (l *lock) takeReadSide(ctx context.Context, writer *tenure.Tenure) (*Hold, error) {
 	if c, _ := l.Grammar.Parse(writer.Places[0].Name()); l.Grammar.Read == "" || !l.Grammar.StepsDown(c.Form) {
 		return l.join(ctx, writer)
@@ -139,33 +139,6 @@ func (l *lock) takeReadSide(ctx context.Context, writer *tenure.Tenure) (*Hold, 
 		return l.stepDown(ctx, writer)
 	}
 	return l.stepDownTogether(ctx, writer)
-}
-
-// stepDownTogether is stepDown for a layout without {uuid} or {hex} in the names of its readers. The callers under one
-// writer share a node, and so a tenure.
-func (l *lock) stepDownTogether(ctx context.Context, writer *tenure.Tenure) (*Hold, error) {
-	d := writer.Downgrade()
-	select {
-	case d.Busy <- struct{}{}:
-		defer func() { <-d.Busy }()
-	case <-ctx.Done():
-	}
-	if ctx.Err() != nil { // a caller that has given up gets no lock
-		return nil, context.Cause(ctx)
-	}
-	if d.Reader != nil && d.Reader.Lasts() {
-		if err := l.sharesNode(lockOf(d.Reader)); err != nil {
-			return nil, err
-		}
-		if h := holdOf(ctx, d.Reader); d.Reader.Add((*holder)(h)) {
-			return h, nil
-		}
-	}
-	h, err := l.stepDown(ctx, writer)
-	if err == nil {
-		d.Reader = h.tenures[0]
-	}
-	return h, err
 }
 
 // stepDown gives a writer the read side as well, at its own place in the queue: a second node with the
@@ -250,4 +223,31 @@ func awaitRemoval(ctx context.Context, session *zk.Session, node string) error {
 			return err
 		}
 	}
+}
+
+// stepDownTogether is stepDown for a layout without {uuid} or {hex} in the names of its readers. The callers under one
+// writer share a node, and so a tenure.
+func (l *lock) stepDownTogether(ctx context.Context, writer *tenure.Tenure) (*Hold, error) {
+	d := writer.Downgrade()
+	select {
+	case d.Busy <- struct{}{}:
+		defer func() { <-d.Busy }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // a caller that has given up gets no lock
+		return nil, context.Cause(ctx)
+	}
+	if d.Reader != nil && d.Reader.Lasts() {
+		if err := l.sharesNode(lockOf(d.Reader)); err != nil {
+			return nil, err
+		}
+		if h := holdOf(ctx, d.Reader); d.Reader.Add((*holder)(h)) {
+			return h, nil
+		}
+	}
+	h, err := l.stepDown(ctx, writer)
+	if err == nil {
+		d.Reader = h.tenures[0]
+	}
+	return h, err
 }

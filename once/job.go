@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/queue"
 )
 
-// Do calls f, unless a run counts that has succeeded before. Then it returns the result of that run, and
-// needs one read for it if the job has a key. While another caller runs the job, Do waits in a queue.
+// Do calls f, unless an earlier run succeeded and counts. (With [Once.Every], a run counts for a period.) In that
+// case, Do returns the result of that run. If the job has a key, that takes one read. While another caller runs the job, Do waits in a queue.
 //
 // If f succeeds, Do records the result. Only the holder of the job's lock can do that (see [holdfast.Hold.Commit]),
 // and Do returns without an error only if the result is recorded. If f returns an error or panics, or

@@ -1,7 +1,7 @@
 // Package once runs a function once for each key, or once in each period, whoever calls it: a report that three hosts start, a
-// scheduled job, an invoice. At most one call runs the function at a time, and one run succeeds in all, over all
-// clients. Later callers get the result of that run. A lock of package holdfast keeps runs apart, and forgets them when
-// it is released; a record of this package stays.
+// scheduled job, an invoice. At most one call runs the function at a time, and only one run succeeds, over all
+// clients. Later callers get the result of that run. A lock of package holdfast keeps runs apart, but nothing of a run is
+// left when the lock is released. This package records the run.
 //
 // # Which call
 //
@@ -19,8 +19,8 @@
 // # Errors and goroutines
 //
 // The errors are those of package holdfast: a [*holdfast.Error], which wraps [ErrBegun], [holdfast.ErrLost],
-// [holdfast.ErrUncertain] or an error of package zk. All types but [Turn] are safe for concurrent use. No goroutine
-// outlasts a call, but one that removes the node of a call whose context has ended.
+// [holdfast.ErrUncertain] or an error of package zk. All types but [Turn] are safe for concurrent use. A call
+// whose context has ended can leave a goroutine that removes its node. No other goroutine outlasts a call.
 package once
 
 import (
@@ -108,7 +108,7 @@ func WithLock(opts ...holdfast.Option) Option {
 	return func(o *options) { o.locks = append(o.locks, opts...) }
 }
 
-// A Job is what a [Once] does once: for a key, or in a period. It has no state of its own.
+// A Job is a function that a [Once] runs once: for a key, or in a period. It has no state of its own.
 type Job struct {
 	once   *Once
 	key    string
@@ -116,7 +116,7 @@ type Job struct {
 	period time.Duration
 }
 
-// Key names a job that is done once: one run in all succeeds. A key is any text of 1 to MaxKey bytes.
+// Key names a job that is done once: only one run succeeds. A key is any text of 1 to MaxKey bytes.
 func (o *Once) Key(key string) *Job { return &Job{once: o, key: key} }
 
 // Every names a job that is done again after d: a run counts if it has begun less than d before, by the server's clock. It is

@@ -10,7 +10,7 @@ import (
 	"holdfast/zk"
 )
 
-// A Turn is the right of a lock's holder to do what a [Job] stands for. See [Job.Turn].
+// A Turn is one run of a [Job] by the holder of a lock. See [Job.Turn].
 type Turn struct {
 	job  *call
 	hold *holder
@@ -19,11 +19,11 @@ type Turn struct {
 }
 
 // Turn is [Job.Do] in two steps, for a caller that already holds a lock. All callers of the job must use the same
-// lock. Turn returns nil and the Result of the earlier run if a run counts that has succeeded before. Otherwise the
-// caller runs, and then calls Done, once. If it does not call Done, because the run has failed or the lock is lost,
-// nothing is recorded, and the next holder runs. With [Once.Every], a run begins when its caller joins the queue of the lock.
+// lock. If an earlier run succeeded and counts, Turn returns nil and its Result. Otherwise the caller runs the job, and
+// then calls Done, once. If it does not call Done, because the run has failed or the lock is lost, nothing is
+// recorded, and the next holder runs the job. With [Once.Every], a run begins when its caller joins the queue of the lock.
 //
-// A Turn is not for jobs of Do, which have a queue of their own. It fails with zk.ErrBadArguments with
+// Do not mix Turn and Do for one job: Do uses a lock of its own. Turn fails with zk.ErrBadArguments with
 // AtMostOnce, and for a Hold that does not keep others from the same turn:
 //
 //   - of a reader, a permit or a slot, which others can hold at the same time;
@@ -33,9 +33,9 @@ type Turn struct {
 //   - of a lock of another client, since the run is recorded through the client of the lock.
 //
 // The error is holdfast.ErrLost or holdfast.ErrNotHeld if the Hold is over.
-func (job *Job) Turn(ctx context.Context, hold *holdfast.Hold) (*Turn, Result, error) {
-	j, err := job.call()
-	o := job.once
+func (j *Job) Turn(ctx context.Context, hold *holdfast.Hold) (*Turn, Result, error) {
+	c, err := j.call()
+	o := j.once
 	switch {
 	case err != nil:
 	case o.options.atMostOnce:
@@ -47,18 +47,18 @@ func (job *Job) Turn(ctx context.Context, hold *holdfast.Hold) (*Turn, Result, e
 	var seen record
 	if err == nil {
 		h = holderOf(hold)
-		seen, err = j.look(ctx, h)
+		seen, err = c.look(ctx, h)
 	}
 	if err == nil {
-		if last := j.counts(seen, h.place); last != nil {
+		if last := c.counts(seen, h.place); last != nil {
 			return nil, last.result(), last.outcome()
 		}
 		err = h.Err()
 	}
 	if err != nil {
-		return nil, Result{}, &holdfast.Error{Op: "turn", Path: j.dir, Err: err}
+		return nil, Result{}, &holdfast.Error{Op: "turn", Path: c.dir, Err: err}
 	}
-	return &Turn{job: j, hold: h, seen: seen}, Result{}, nil
+	return &Turn{job: c, hold: h, seen: seen}, Result{}, nil
 }
 
 // Done records that the run has succeeded, with its value. Only the holder of the lock can do that (see

@@ -14,8 +14,8 @@ import (
 
 // Locker returns a Locker that acquires l and then waits until no reservation of the lock is left (see [For]). While it
 // waits, it is at the head of the queue, and [holdfast.List] shows it as the holder. So the order of the waiters stays,
-// and those behind it wait, too, whatever library they use. TryLock does not wait: the error is a [Reservation]. If the
-// context of Lock ends while the lock is reserved, the error wraps the cause and the Reservation.
+// and those behind it wait, too, whatever library they use. TryLock does not wait: the error wraps the
+// *[Reservation]. If the context of Lock ends while the lock is reserved, the error wraps the cause and the *Reservation.
 //
 // It costs one read for each lock with a queue. Locks of other kinds have no reservations.
 func Locker(l holdfast.Locker) holdfast.Locker { return locker{l} }

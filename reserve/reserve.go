@@ -1,5 +1,5 @@
-// Package reserve keeps a lock for a time after its holder. The holder calls [For], and callers that go through [Locker]
-// acquire the lock when the time is over.
+// Package reserve keeps a lock reserved for some time, also after its holder has released it. The holder calls [For].
+// Callers that go through [Locker] acquire the lock when the time is over.
 //
 // It is for a job that several hosts start at the same time by clocks that differ: the first host reserves the lock
 // before it starts the job. However short the job is, and whatever happens to the first host, no other host runs the job
@@ -33,8 +33,8 @@ import (
 // [holdfast.WithACL]) counts d by itself while it waits. Its TryLock is refused until the clock has made up for the
 // step.
 //
-// The reservation is not in the queue. Callers without a Locker do not see it, and nor do clients of other libraries
-// and earlier versions of holdfast: they acquire the lock as soon as it is released.
+// The reservation is not in the queue. Callers without a Locker, and clients of other libraries, do not see it: they
+// acquire the lock as soon as it is released.
 //
 // Only the exclusive holder of a lock with a queue can reserve it: For fails with zk.ErrBadArguments for the other
 // kinds of lock, for readers, for a [holdfast.Tree], and with WithLocalHandoff and WithKeep. With a MultiLock, it

@@ -8,8 +8,8 @@
 //
 // Each call of [Shards.Run] is a worker. One worker, the leader, writes a plan of who should have which shard. The plan is
 // advice only: if it is wrong or late, shards are with the wrong worker or with nobody, never with two. Every worker has its
-// share of the shards by weight, to within one. With equal weights, a join moves only shards to the newcomer, and a leave
-// moves only those of the leaver.
+// share of the shards by weight, to within one. With equal weights, a join moves shards to the new worker only, and a leave
+// moves only the shards of the worker that leaves.
 //
 // A join or a leave counts when it has lasted for one second ([WithSettle]). So a worker that flaps does not move the shards
 // of others. There is one exception: if the plan changes anyway, a worker that has just joined is in it at once. The shards
@@ -27,9 +27,9 @@
 //
 // # Goroutines
 //
-// [Shards.Run] owns one goroutine that campaigns and leads, one for each shard that it has or waits for, and for each shard
-// whose context has ended one that waits for the function. Run waits for all of them, except those of a function that is
-// stuck: they end with that function.
+// [Shards.Run] has one goroutine that campaigns and leads, and one for each shard that it has or waits for. When the context
+// of a shard has ended, another goroutine waits for the function. Run waits for all of them, except those of a function that
+// is stuck ([ErrStuck]): they end with that function.
 package shards
 
 import (
@@ -47,15 +47,15 @@ import (
 var (
 	// ErrMoving means that a shard is to move to another worker. It is the cause of the shard's context.
 	ErrMoving = errors.New("shard moves to another worker")
-	// ErrStuck means that a function goes on though the context of its shard has ended long ago (see
+	// ErrStuck means that a function still runs long after the context of its shard has ended (see
 	// WithMoveLimit). The shard stays locked until the function returns or the session ends.
 	ErrStuck = errors.New("shard's function does not return")
-	// ErrCount means that others use another number of shards than the program claims, or that
-	// something else is stored.
+	// ErrCount means that the stored number of shards differs from the program's, or that the node
+	// contains something else.
 	ErrCount = errors.New("number of shards")
 )
 
-// Shards is a number of shards at a path. It has no state of its own and is safe for concurrent use.
+// Shards is a set of numbered shards at a path. It has no state of its own and is safe for concurrent use.
 type Shards struct {
 	node    *queue.Queue // the node with the plan; the queues of workers and shards are parts of it
 	workers string       // the path of their queue

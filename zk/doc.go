@@ -73,10 +73,10 @@
 // authenticates the client by password: [DigestAuth] and [SASLDigestAuth]. The client
 // authenticates every connection, also after a reconnect, before it sends anything else. If a
 // server refuses that, or requires an identity that the client does not have, the client tries
-// another server. A session that was in use goes on so until its deadline. If every server
-// refuses a new session, the client gives up, and everything fails with
+// another server. For an existing session, it does so until the deadline of the session. If every
+// server refuses a new session, the client gives up, and every call fails with
 // [ErrAuthFailed]. If the client does not accept a server's certificate, it tries another
-// server, as if that one were down. Neither errors nor logs show passwords.
+// server, as if that one were down. Errors and logs never show passwords.
 //
 // # Coming from go-zookeeper
 //

@@ -6,11 +6,11 @@ import (
 )
 
 // EscapeName returns any text as one element of a path, the name of a node. It is
-// url.PathEscape, except that it also escapes the dots of ".", ".." and "...": the first two are
-// no names of nodes. Of "" it returns "".
+// url.PathEscape, except that it also escapes the dots of ".", ".." and "...": a node
+// cannot have one of the first two as its name. EscapeName of "" is "".
 //
-// The names of nodes of a holdfast.Tree are made of it. Those of the keys of a holdfast.Once are
-// not: they escape more.
+// A holdfast.Tree names its nodes with EscapeName. Package holdfast/once does not: the names of its
+// keys escape more.
 func EscapeName(text string) string {
 	if strings.Trim(text, ".") == "" {
 		return strings.ReplaceAll(text, ".", "%2E")

@@ -59,8 +59,8 @@ func ofKeep() []mutant {
 		{
 			number: 550, bug: "a kept lock whose node is gone is taken", where: "–",
 			edits: []edit{
-				{"internal/tenure/keep.go", "\tcase t.isOver():\n\t\treturn false, k.gone\n\tcase !k.sure:", "\tcase !k.sure:"},
-				{"internal/tenure/tenure.go", "\tt.loss = loss\n\tt.leaveLocal()\n\tif t.keep != nil && len(t.holds) == 0 {\n\t\tt.end()\n\t\tt.release()\n\t\tgo t.clear()\n\t}\n", "\tt.loss = loss\n"},
+				{"internal/tenure/keep.go", "\tcase t.isOver():\n\t\treturn false, k.gone\n\tcase !k.listed:", "\tcase !k.listed:"},
+				{"internal/tenure/tenure.go", "\tt.loss = loss\n\tt.leaveLine()\n\tif t.keep != nil && len(t.holds) == 0 {\n\t\tt.end()\n\t\tt.release()\n\t\tgo t.clear()\n\t}\n", "\tt.loss = loss\n"},
 			},
 			tests: []string{"TestKeptLockIsLost"},
 		},
@@ -71,7 +71,7 @@ func ofKeep() []mutant {
 		},
 		{
 			number: 552, bug: "a kept lock is handed out before the client knows whether somebody else waits", where: "–",
-			edits: []edit{{"internal/tenure/keep.go", "\tcase !k.sure:\n\t\treturn false, k.known\n", ""}},
+			edits: []edit{{"internal/tenure/keep.go", "\tcase !k.listed:\n\t\treturn false, k.known\n", ""}},
 			tests: []string{"TestLockWaitsUntilItIsKnownWhoElseWaits"},
 		},
 		{

@@ -18,7 +18,7 @@ func ofTheLine() []mutant {
 			number: 73, bug: "a lock that was lost is handed on", where: "–",
 			edits: []edit{
 				{"internal/tenure/line.go", "if t.loss != nil || !proven || ", "if t.loss == nil && !proven || "},
-				{"internal/tenure/tenure.go", "\tt.loss = loss\n\tt.leaveLocal()\n", "\tt.loss = loss\n"},
+				{"internal/tenure/tenure.go", "\tt.loss = loss\n\tt.leaveLine()\n", "\tt.loss = loss\n"},
 			},
 			tests: []string{"TestALineLosesItsNode"},
 		},
@@ -49,7 +49,7 @@ func ofTheLine() []mutant {
 		},
 		{
 			number: 79, bug: "a writer that has taken the read side is handed on to the next writer", where: "–",
-			edits: []edit{{"internal/tenure/tenure.go", "\tt.leaveLocal()\n\tt.stepped = true\n", "\tt.stepped = true\n"}},
+			edits: []edit{{"internal/tenure/tenure.go", "\tt.leaveLine()\n\tt.stepped = true\n", "\tt.stepped = true\n"}},
 			tests: []string{"TestDowngradeInALine"},
 		},
 	}

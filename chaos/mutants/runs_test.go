@@ -45,7 +45,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 618, bug: "a turn does not look whether the key is done", where: "–",
-			edits: []edit{{"once/turn.go", "last := j.counts(seen, h.place); last != nil {", "last := j.counts(seen, h.place); last != nil && job.every {"}},
+			edits: []edit{{"once/turn.go", "last := c.counts(seen, h.place); last != nil {", "last := c.counts(seen, h.place); last != nil && j.every {"}},
 			pkg:   "once", tests: []string{"TestTurnIsTakenOnce"},
 		},
 		{

@@ -50,7 +50,7 @@ func ofWorlds() []mutant {
 		},
 		{
 			number: 769, bug: "each holder has a turn of a key that is done, in the simulation", where: "–",
-			edits: []edit{{"once/turn.go", "last := j.counts(seen, h.place); last != nil", "last := j.counts(seen, h.place); last != nil && j.period > 0"}},
+			edits: []edit{{"once/turn.go", "last := c.counts(seen, h.place); last != nil", "last := c.counts(seen, h.place); last != nil && c.period > 0"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfTurns"},
 		},
 		{

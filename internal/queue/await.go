@@ -10,24 +10,23 @@ import (
 	"holdfast/zk"
 )
 
-// Waiting: how we acquire the lock when the node ahead goes, without another look at the queue. That
-// takes three things:
+// Waiting: how a waiter acquires the lock when the node ahead is removed, without another list of the queue.
+// Three things must be true:
 //
-//   - The node that went was the last one ahead. What we know of those ahead (names.Ahead) can only
-//     become too large. From third place on, a waiter watches the node two ahead. When that goes, it
-//     finds out whether the nearest is the only one left. So it knows before the nearest goes.
-//   - Our own node stood when the nearest went. We watch our own node, too, since before we watched
-//     the nearest, or in the same flush. The events of one session arrive in zxid order over one
-//     connection, so the removal of our node would have been told first. The events of a catch-up
-//     after a reconnect have no such order: then we list. (If somebody removes both nodes in one
-//     transaction, we acquire a lock that is lost in the same moment: within one transaction there
-//     is no before.)
+//   - That node was the last one ahead. The set of nodes ahead (names.Ahead) only shrinks. From third
+//     place on, a waiter watches the node two ahead. When that node is removed, the waiter finds out
+//     whether the nearest is the only one left. So it knows this before the nearest is removed.
+//   - Our own node still existed then. We watch our own node since before we watched the nearest, or
+//     in the same flush. The events of one session arrive in zxid order over one connection, so an
+//     earlier removal of our node would have been reported first. The events of a catch-up after a
+//     reconnect have no such order: then we list. (If somebody removes both nodes in one transaction,
+//     we acquire a lock that is lost in the same moment: one transaction has no order.)
 //   - The session is proven. The next in line takes a lease while it waits, so the proof is there
 //     when its turn comes. Prove makes sure of it.
 //
-// Where one of them is missing, we list the queue again, and the list decides.
+// Where one of them is uncertain, we list the queue again, and the list decides.
 //
-// No wait rests on one event for ever. Servers report no event of a node that we may not read, and somebody can
+// No wait depends on one event alone. Servers report no event of a node that we may not read, and somebody can
 // take the permission away meanwhile (since 3.8.4 and 3.9.2, and in distributions' 3.8.0). So a waiter looks again from
 // time to time (LookAgain). If it may not read the node ahead, the list of the queue tells whether the node is
 // there (awaitHidden).
@@ -40,17 +39,16 @@ type watches struct {
 	near    *zk.Watch // on the nearest node ahead; never without own, if we may read our node
 	name    string    // of the nearest node ahead
 	czxid   int64     // of the nearest node ahead
-	far     int64     // the czxid of the second nearest, while we wait for that
+	far     int64     // the czxid of the second nearest, while we wait for its removal
 	mzxid   int64     // of the node that we wait for, when the watch was set
 	hidden  bool      // we may not read that node, so there is no watch
-	kept    *zk.Watch // to go on with after lookAgain
+	resumed *zk.Watch // to go on with after lookAgain
 	event   zk.Event  // that has ended sleep
 }
 
-// await waits for a change, and notes who is ahead then. It sets a watch, waits for the event, and
-// handles it. The call that sets the watch returns before the wait, and the event is handled after
-// it. So neither is on the stack meanwhile: thousands may wait, and the collector shrinks a stack
-// only if next to nothing is on it.
+// await waits for a change, and notes in p.ahead who is ahead then. It has three steps: beginAwait sets a watch, sleep
+// waits for the event, and endAwait handles it. So neither the first nor the last step is on the stack during the wait:
+// thousands may wait, and the collector shrinks a stack only if next to nothing is on it.
 func (p *Place) await(ctx context.Context) error {
 	watch, err := p.beginAwait(ctx)
 	if watch == nil {
@@ -62,14 +60,14 @@ func (p *Place) await(ctx context.Context) error {
 	return p.endAwait(ctx, watch, what)
 }
 
-// sleep waits, and notes the event that ends it. It has a small frame, and so has await.
+// sleep waits, and notes the event that ends the wait. Its frame is small, as that of await.
 //
 //go:noinline
 func (p *Place) sleep(done <-chan struct{}, watch *zk.Watch, again *time.Timer) wakeup {
 	ev := &p.watches.event
 	select {
 	case *ev = <-watch.C:
-		return fired
+		return aheadFired
 	case *ev = <-p.ownEvent():
 		return ownFired
 	case <-done:
@@ -79,17 +77,23 @@ func (p *Place) sleep(done <-chan struct{}, watch *zk.Watch, again *time.Timer) 
 	}
 }
 
+// newAgain is split from await to keep waiters' stacks small.
+//
+//go:noinline
+func newAgain() *time.Timer { return time.NewTimer(LookAgain()) }
+
 // A wakeup is what ends await.
 type wakeup int
 
 const (
-	fired wakeup = iota
-	ownFired
-	givenUp
-	late // nothing has come for long
+	aheadFired wakeup = iota // the watch on a node ahead
+	ownFired                 // the watch on our own node
+	givenUp                  // the context has ended
+	late                     // nothing has come for long
 )
 
-// beginAwait returns the watch to wait for. If there is none, it has waited itself, or noted who is ahead.
+// beginAwait sets a watch and returns it. If it returns none, await is done: beginAwait has noted who is ahead, or has
+// waited itself, which only the rare cases below do (awaitHidden, awaitDetached, awaitUnwatched).
 //
 //go:noinline
 func (p *Place) beginAwait(ctx context.Context) (*zk.Watch, error) {
@@ -111,263 +115,16 @@ func (p *Place) beginAwait(ctx context.Context) (*zk.Watch, error) {
 	return watch, nil
 }
 
-// endAwait notes who is ahead after a wakeup.
-//
-//go:noinline
-func (p *Place) endAwait(ctx context.Context, watch *zk.Watch, what wakeup) (err error) {
-	ev := p.watches.event
-	p.watches.event = zk.Event{}
-	switch what {
-	case fired:
-		return p.fired(ctx, ev)
-	case late:
-		return p.lookAgain(ctx, watch)
-	case ownFired:
-		err = p.ownFired(ev)
-	case givenUp:
-		err = context.Cause(ctx)
-	}
-	watch.Stop()
-	return err
-}
-
-// awaitUnwatched is the end of await for the next in line without a watch on its own node, which it may
-// not read. Only a probe of the session tells that the node is gone; there are none on a single server. It is split from await to keep
-// waiters' stacks small.
-//
-//go:noinline
-func (p *Place) awaitUnwatched(ctx context.Context, watch *zk.Watch) (err error) {
-	again := time.NewTimer(LookAgain())
-	defer again.Stop()
-	select {
-	case ev := <-watch.C:
-		return p.fired(ctx, ev)
-	case <-p.lease.Gone():
-		err = ErrGone
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-again.C:
-		return p.lookAgain(ctx, watch)
-	}
-	watch.Stop()
-	return err
-}
-
-// LookAgain returns the time after which a wait for an event looks whether the event was lost. It is long, and not
-// the same for all, so that a crowd of waiters costs a server little: 10,000 waiters read 220 times a second.
-func LookAgain() time.Duration { return lookAgain + rand.N(lookAgain) }
-
-// AwaitEvent waits for an event, at most for as long as again says.
-func AwaitEvent(ctx context.Context, event <-chan zk.Event, again time.Duration) (changed bool, _ error) {
-	timer := time.NewTimer(again)
-	defer timer.Stop()
-	select {
-	case ev := <-event:
-		return true, ev.Err
-	case <-timer.C:
-		return false, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
-}
-
-// newAgain is split from await to keep waiters' stacks small.
-//
-//go:noinline
-func newAgain() *time.Timer { return time.NewTimer(LookAgain()) }
-
-const (
-	lookAgain = 30 * time.Second
-	// hiddenAgain is the pause between two lists of a waiter behind a node that it may not read. Of readers, there may be many
-	// behind one writer.
-	hiddenAgain        = time.Second
-	hiddenAgainReaders = 10 * time.Second
-)
-
-// lookAgain looks whether the node that we wait for is there, as we know it. If so, the watch goes on. If not, its event
-// was lost, or it has come now; then lookAgain notes who is ahead, or lets await set the watches anew.
-//
-//go:noinline
-func (p *Place) lookAgain(ctx context.Context, watch *zk.Watch) error {
-	same := false
-	nodes := []string{p.node(p.awaited())}
-	if p.watches.own != nil || p.lease != nil { // those behind learn it before their turn
-		nodes = append(nodes, p.Path())
-	}
-	res, err := p.lookAt(ctx, nodes...)
-	if err == nil {
-		czxid := p.watches.czxid
-		if p.looksAhead(p.ahead) {
-			czxid = p.watches.far
-		}
-		now := res[0]
-		same = now.Err == nil && now.Stat.Czxid == czxid && (p.Shared || now.Stat.Mzxid == p.watches.mzxid)
-	}
-	if len(res) > 1 {
-		switch own := res[1]; {
-		case errors.Is(own.Err, zk.ErrNoNode), own.Err == nil && own.Stat.Czxid != p.czxid:
-			err = ErrGone
-		case p.watches.own == nil:
-		case own.Err != nil || own.Stat.Mzxid != p.watches.ownStat.Mzxid: // its watch tells nothing any more
-			same = false
-			p.watches.own.Stop()
-			p.watches.own = nil
-		}
-	}
-	if same && err == nil {
-		p.watches.kept = watch
-		return nil
-	}
-	select {
-	case ev := <-watch.C: // it has come now
-		if err == nil {
-			return p.fired(ctx, ev)
-		}
-	default:
-	}
-	watch.Stop()
-	p.unwatch()
-	if err == nil && errors.Is(res[0].Err, zk.ErrNoNode) {
-		p.ahead, err = p.look(ctx)
-	}
-	return err
-}
-
-// LookAtOwn returns the present Stat of our node. The error is ErrGone if it is gone, and zk.ErrNoAuth if we may not read
-// it.
-func (p *Place) LookAtOwn(ctx context.Context) (zk.Stat, error) {
-	res, err := p.lookAt(ctx, p.Path())
-	switch {
-	case err != nil:
-		return zk.Stat{}, err
-	case errors.Is(res[0].Err, zk.ErrNoNode), res[0].Err == nil && res[0].Stat.Czxid != p.czxid:
-		return zk.Stat{}, ErrGone
-	}
-	return res[0].Stat, res[0].Err
-}
-
-// lookAt reads the Stats of nodes. It needs the permission that events need, and the answers are short. The errors of a result
-// can be ErrNoNode and ErrNoAuth.
-func (p *Place) lookAt(ctx context.Context, nodes ...string) (res []zk.Result, err error) {
-	ops := make([]zk.Op, len(nodes))
-	for i, node := range nodes {
-		ops[i] = zk.ChildrenOp(node)
-	}
-	err = zk.Retry(ctx, func() (err error) {
-		if res, err = p.Session.Pipeline(ctx, ops...); res == nil {
-			return err
-		}
-		for _, r := range res {
-			if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) && !errors.Is(r.Err, zk.ErrNoAuth) {
-				return r.Err
-			}
-		}
-		return nil
-	})
-	return res, err
-}
-
-// awaitHidden waits behind a node that we may not read. The names of the queue tell when it is gone. It is split from
-// await to keep waiters' stacks small.
-//
-//go:noinline
-func (p *Place) awaitHidden(ctx context.Context) (err error) {
-	pause := hiddenAgain
-	if p.Shared {
-		pause = hiddenAgainReaders
-	}
-	timer := time.NewTimer(pause + rand.N(pause))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		p.ahead, err = p.look(ctx)
-	case ev := <-p.ownEvent():
-		err = p.ownFired(ev)
-	case <-p.leaseGone():
-		err = ErrGone
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	return err
-}
-
-// awaited returns the name of the node that watchAhead watches.
-func (p *Place) awaited() string {
-	if p.looksAhead(p.ahead) {
-		return p.ahead.Far
-	}
-	return p.ahead.Near
-}
-
-// awaitDetached is the end of await if no session owns the node ahead. When the node has expired, we remove
-// it: nobody else may be there to do so. It is split from await to keep waiters' stacks small.
-//
-//go:noinline
-func (p *Place) awaitDetached(ctx context.Context, watch *zk.Watch) error {
-	for denied := false; ; {
-		e, err := p.expiryOf(ctx, p.awaited())
-		if err != nil {
-			watch.Stop()
-			return err
-		}
-		if denied {
-			e.stop()
-			e.due = nil
-		}
-		again := time.NewTimer(LookAgain())
-		select {
-		case ev := <-watch.C:
-			again.Stop()
-			e.stop()
-			return p.fired(ctx, ev)
-		case ev := <-p.ownEvent():
-			err = p.ownFired(ev)
-		case <-p.leaseGone():
-			err = ErrGone
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		case <-e.due:
-			err = p.removeExpired(ctx, e)
-			denied = errors.Is(err, ErrLocked)
-			if err == nil || denied {
-				again.Stop()
-				continue // the watch tells that it is gone
-			}
-		case <-again.C:
-			e.stop()
-			err = p.lookAgain(ctx, watch)
-			if p.watches.kept == nil {
-				return err
-			}
-			p.watches.kept = nil
-			continue
-		}
-		again.Stop()
-		e.stop()
-		watch.Stop()
-		return err
-	}
-}
-
-// leaseGone is the channel that tells a place without a watch on its own node that the node is gone. It is nil
-// otherwise.
-func (p *Place) leaseGone() <-chan struct{} {
-	if p.watches.own != nil || p.lease == nil {
-		return nil
-	}
-	return p.lease.Gone()
-}
-
-// watchAhead returns the watch to wait for. There is none if its event has happened already; then
-// watchAhead has noted who is ahead now.
+// watchAhead watches the node that we wait for: the second nearest if awaitsFar, otherwise the nearest. It returns no
+// watch if that node is gone already, and has noted who is ahead now; or if we may not read the node (watches.hidden).
 func (p *Place) watchAhead(ctx context.Context) (_ *zk.Watch, err error) {
 	a := p.ahead
 	p.watches.hidden = false
-	if kept := p.watches.kept; kept != nil {
-		p.watches.kept = nil
-		return kept, nil
+	if watch := p.watches.resumed; watch != nil {
+		p.watches.resumed = nil
+		return watch, nil
 	}
-	if p.looksAhead(a) {
+	if p.awaitsFar(a) {
 		return p.watchFar(ctx, a)
 	}
 	if p.watches.near == nil || p.watches.name != a.Near {
@@ -383,41 +140,17 @@ func (p *Place) watchAhead(ctx context.Context) (_ *zk.Watch, err error) {
 	return p.watches.near, nil
 }
 
-// prepare proves the session of a place that is next in line, and keeps it proven. Then acquiring
-// needs no round trip when the turn comes. Only the next in line does so: a proof costs the ensemble
-// transactions. A reader does not, since there may be many readers behind one writer.
-func (p *Place) prepare(ctx context.Context) error {
-	if p.Shared || p.ahead.Far != "" {
-		return nil
+// awaited returns the name of the node that we wait for, which watchAhead watches.
+func (p *Place) awaited() string {
+	if p.awaitsFar(p.ahead) {
+		return p.ahead.Far
 	}
-	return p.prove(ctx)
+	return p.ahead.Near
 }
 
-// prove takes a lease, unless the place has one.
-func (p *Place) prove(ctx context.Context) (err error) {
-	if p.lease != nil {
-		return nil
-	}
-	err = zk.Retry(ctx, func() (err error) {
-		p.lease, err = p.Session.Lease(ctx, p.Path())
-		return err
-	})
-	if errors.Is(err, zk.ErrNoNode) {
-		return ErrGone
-	}
-	return err
-}
-
-// Prove returns a lease for our node: the one that the place took while it waited, or a new one. The
-// caller releases it. The error is ErrGone if our node is gone.
-func (p *Place) Prove(ctx context.Context) (*zk.Lease, error) {
-	if err := p.prove(ctx); err != nil {
-		return nil, err
-	}
-	lease := p.lease
-	p.lease = nil
-	return lease, nil
-}
+// awaitsFar reports whether to wait for the second nearest first. Readers do not: there may be many
+// of them behind one writer, and each would wake twice.
+func (p *Place) awaitsFar(a names.Ahead) bool { return a.Far != "" && !p.Shared }
 
 // watchFar is watchAhead for a place that looks ahead.
 func (p *Place) watchFar(ctx context.Context, a names.Ahead) (*zk.Watch, error) {
@@ -442,77 +175,8 @@ func (p *Place) watchFar(ctx context.Context, a names.Ahead) (*zk.Watch, error) 
 	return far, nil
 }
 
-// looksAhead reports whether to wait for the second nearest first. Readers do not: there may be many
-// of them behind one writer, and each would wake twice.
-func (p *Place) looksAhead(a names.Ahead) bool { return a.Far != "" && !p.Shared }
-
-// fired notes who is ahead after the event of the watch that we waited for.
-func (p *Place) fired(ctx context.Context, ev zk.Event) (err error) {
-	a := p.ahead
-	far := p.looksAhead(a)
-	if !far {
-		p.watches.near = nil // it has fired
-	}
-	switch {
-	case ev.Err != nil:
-		return ev.Err
-	case ev.Type != zk.EventNodeDeleted: // it changed: watch again
-	case far:
-		p.ahead, err = p.farGone(ctx, a)
-	default:
-		p.ahead, err = p.nearGone(ctx, a, a.Last() && !ev.CatchUp)
-	}
-	return err
-}
-
-// nearGone returns who is ahead when the nearest has gone. That is nobody, if it is certain; otherwise
-// the list or the watermark decides.
-func (p *Place) nearGone(ctx context.Context, a names.Ahead, certain bool) (names.Ahead, error) {
-	if !certain && p.mayBeLong() {
-		// The answer comes behind all events, those of a catch-up too.
-		data, stat, err := p.Session.Get(ctx, p.Dir)
-		p.sawDirectory(stat)
-		certain = err == nil && p.watches.name == a.Near && readWatermark(data) >= p.watches.czxid
-	}
-	if !certain {
-		return p.look(ctx)
-	}
-	stands, err := p.stands()
-	switch {
-	case err != nil:
-		return names.Ahead{}, err
-	case !stands:
-		return p.look(ctx)
-	}
-	return names.Ahead{}, nil
-}
-
-// farGone finds out, when the second nearest has gone, whether the nearest is the only one left. It
-// watches that and our own node in the same flush.
-func (p *Place) farGone(ctx context.Context, a names.Ahead) (names.Ahead, error) {
-	watermark := p.mayBeLong()
-	evidence := zk.ChildrenOp(p.Dir)
-	if watermark {
-		evidence = zk.GetOp(p.Dir)
-	}
-	found, err := p.watchNear(ctx, a.Near, evidence)
-	switch {
-	case err != nil:
-		return names.Ahead{}, err
-	case found.Err != nil:
-		return p.look(ctx)
-	case !watermark:
-		return p.position(ctx, found.Children, nil)
-	}
-	p.sawDirectory(found.Stat)
-	if readWatermark(found.Data) >= p.watches.far {
-		return a.FarGone(), nil
-	}
-	return p.look(ctx)
-}
-
-// watchNear watches the nearest node and our own, and reads something else, in one flush. If the
-// nearest is gone, it is not watched.
+// watchNear watches the nearest node and our own, and reads something else, in one flush. If the nearest is gone,
+// watches.near is nil.
 func (p *Place) watchNear(ctx context.Context, near string, also ...zk.Op) (found zk.Result, err error) {
 	err = zk.Retry(ctx, func() (err error) {
 		found, err = p.watchNearOnce(ctx, near, also...)
@@ -573,6 +237,129 @@ func (p *Place) watchNearOnce(ctx context.Context, near string, also ...zk.Op) (
 	return res[1], nil
 }
 
+// prepare proves the session of a place that is next in line, and keeps it proven. Then acquiring
+// needs no round trip when the turn comes. Only the next in line does so: a proof costs the ensemble
+// transactions. A reader does not, since there may be many readers behind one writer.
+func (p *Place) prepare(ctx context.Context) error {
+	if p.Shared || p.ahead.Far != "" {
+		return nil
+	}
+	return p.prove(ctx)
+}
+
+// prove takes a lease, unless the place has one.
+func (p *Place) prove(ctx context.Context) (err error) {
+	if p.lease != nil {
+		return nil
+	}
+	err = zk.Retry(ctx, func() (err error) {
+		p.lease, err = p.Session.Lease(ctx, p.Path())
+		return err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return ErrGone
+	}
+	return err
+}
+
+// endAwait notes who is ahead after a wakeup.
+//
+//go:noinline
+func (p *Place) endAwait(ctx context.Context, watch *zk.Watch, what wakeup) (err error) {
+	ev := p.watches.event
+	p.watches.event = zk.Event{}
+	switch what {
+	case aheadFired:
+		return p.aheadFired(ctx, ev)
+	case late:
+		return p.lookAgain(ctx, watch)
+	case ownFired:
+		err = p.ownFired(ev)
+	case givenUp:
+		err = context.Cause(ctx)
+	}
+	watch.Stop()
+	return err
+}
+
+// aheadFired notes who is ahead after the event of the node that we waited for.
+func (p *Place) aheadFired(ctx context.Context, ev zk.Event) (err error) {
+	a := p.ahead
+	far := p.awaitsFar(a)
+	if !far {
+		p.watches.near = nil // it has fired
+	}
+	switch {
+	case ev.Err != nil:
+		return ev.Err
+	case ev.Type != zk.EventNodeDeleted: // it changed: watch again
+	case far:
+		p.ahead, err = p.farGone(ctx, a)
+	default:
+		p.ahead, err = p.nearGone(ctx, a, a.Last() && !ev.CatchUp)
+	}
+	return err
+}
+
+// farGone returns who is ahead when the second nearest is removed: is the nearest the only one left? It watches the
+// nearest and our own node in the same flush.
+func (p *Place) farGone(ctx context.Context, a names.Ahead) (names.Ahead, error) {
+	watermark := p.mayBeLong()
+	evidence := zk.ChildrenOp(p.Dir)
+	if watermark {
+		evidence = zk.GetOp(p.Dir)
+	}
+	found, err := p.watchNear(ctx, a.Near, evidence)
+	switch {
+	case err != nil:
+		return names.Ahead{}, err
+	case found.Err != nil:
+		return p.look(ctx)
+	case !watermark:
+		return p.position(ctx, found.Children, nil)
+	}
+	p.sawDirectory(found.Stat)
+	if readWatermark(found.Data) >= p.watches.far {
+		return a.FarGone(), nil
+	}
+	return p.look(ctx)
+}
+
+// nearGone returns who is ahead when the nearest is removed. If it was certainly the last, that is nobody. Otherwise the
+// list or the watermark decides.
+func (p *Place) nearGone(ctx context.Context, a names.Ahead, certain bool) (names.Ahead, error) {
+	if !certain && p.mayBeLong() {
+		// The answer comes behind all events, those of a catch-up too.
+		data, stat, err := p.Session.Get(ctx, p.Dir)
+		p.sawDirectory(stat)
+		certain = err == nil && p.watches.name == a.Near && readWatermark(data) >= p.watches.czxid
+	}
+	if !certain {
+		return p.look(ctx)
+	}
+	exists, err := p.ownExists()
+	switch {
+	case err != nil:
+		return names.Ahead{}, err
+	case !exists:
+		return p.look(ctx)
+	}
+	return names.Ahead{}, nil
+}
+
+// ownExists reports whether our node certainly exists, by the events so far.
+func (p *Place) ownExists() (bool, error) {
+	if p.watches.own == nil {
+		return false, nil
+	}
+	select {
+	case ev := <-p.watches.own.C:
+		return false, p.ownFired(ev)
+	default:
+		return true, nil
+	}
+}
+
 // ownEvent is the channel of our own node's event. It is nil if the node is not watched.
 func (p *Place) ownEvent() <-chan zk.Event {
 	if p.watches.own == nil {
@@ -581,8 +368,8 @@ func (p *Place) ownEvent() <-chan zk.Event {
 	return p.watches.own.C
 }
 
-// ownFired handles the event of our own node. If the node is still there, the watch on the nearest has
-// to be set again: in one flush with ours, or behind it.
+// ownFired handles the event of our own node. If the node still exists, only its data have changed. Then we give up the
+// watch on the nearest, too, since it must be set in one flush with that on our node, or after it.
 func (p *Place) ownFired(ev zk.Event) error {
 	p.watches.own = nil
 	p.unwatch()
@@ -595,25 +382,238 @@ func (p *Place) ownFired(ev zk.Event) error {
 	return nil
 }
 
-// stands reports whether our node certainly stands, by the events so far.
-func (p *Place) stands() (bool, error) {
-	if p.watches.own == nil {
-		return false, nil
-	}
-	select {
-	case ev := <-p.watches.own.C:
-		return false, p.ownFired(ev)
-	default:
-		return true, nil
-	}
-}
-
-// unwatch gives up the watch on the nearest node.
+// unwatch gives up the watch on the nearest node, and keeps that on our own.
 func (p *Place) unwatch() {
 	if p.watches.near != nil {
 		p.watches.near.Stop()
 	}
 	p.watches.near = nil
+}
+
+// awaitUnwatched is the end of await if we are next in line, and may not read our own node, so it has no watch. Only a
+// probe of the session (zk.Lease) tells that the node is gone, and a single server is not probed. It is split from await
+// to keep waiters' stacks small.
+//
+//go:noinline
+func (p *Place) awaitUnwatched(ctx context.Context, watch *zk.Watch) (err error) {
+	again := time.NewTimer(LookAgain())
+	defer again.Stop()
+	select {
+	case ev := <-watch.C:
+		return p.aheadFired(ctx, ev)
+	case <-p.lease.Gone():
+		err = ErrGone
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-again.C:
+		return p.lookAgain(ctx, watch)
+	}
+	watch.Stop()
+	return err
+}
+
+// awaitHidden waits behind a node that we may not read. The names of the queue tell when it is gone. It is split from
+// await to keep waiters' stacks small.
+//
+//go:noinline
+func (p *Place) awaitHidden(ctx context.Context) (err error) {
+	pause := hiddenAgain
+	if p.Shared {
+		pause = hiddenAgainReaders
+	}
+	timer := time.NewTimer(pause + rand.N(pause))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		p.ahead, err = p.look(ctx)
+	case ev := <-p.ownEvent():
+		err = p.ownFired(ev)
+	case <-p.leaseGone():
+		err = ErrGone
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// awaitDetached is the end of await if the node that we wait for is a detached lock, which no session owns. When it
+// expires, we remove it: nobody else may be there to do so. It is split from await to keep waiters' stacks small.
+//
+//go:noinline
+func (p *Place) awaitDetached(ctx context.Context, watch *zk.Watch) error {
+	for denied := false; ; {
+		e, err := p.expiryOf(ctx, p.awaited())
+		if err != nil {
+			watch.Stop()
+			return err
+		}
+		if denied {
+			e.stop()
+			e.due = nil
+		}
+		again := time.NewTimer(LookAgain())
+		select {
+		case ev := <-watch.C:
+			again.Stop()
+			e.stop()
+			return p.aheadFired(ctx, ev)
+		case ev := <-p.ownEvent():
+			err = p.ownFired(ev)
+		case <-p.leaseGone():
+			err = ErrGone
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-e.due:
+			err = p.removeExpired(ctx, e)
+			denied = errors.Is(err, ErrLocked)
+			if err == nil || denied {
+				again.Stop()
+				continue // the watch tells that it is gone
+			}
+		case <-again.C:
+			e.stop()
+			err = p.lookAgain(ctx, watch)
+			if p.watches.resumed == nil {
+				return err
+			}
+			p.watches.resumed = nil
+			continue
+		}
+		again.Stop()
+		e.stop()
+		watch.Stop()
+		return err
+	}
+}
+
+// leaseGone returns the channel of the lease that reports the removal of our node. It is nil if the node is watched, or
+// there is no lease.
+func (p *Place) leaseGone() <-chan struct{} {
+	if p.watches.own != nil || p.lease == nil {
+		return nil
+	}
+	return p.lease.Gone()
+}
+
+const (
+	// lookAgainAfter is the least time of LookAgain.
+	lookAgainAfter = 30 * time.Second
+	// hiddenAgain is the pause between two lists of a waiter behind a node that it may not read. Of readers, there may be many
+	// behind one writer.
+	hiddenAgain        = time.Second
+	hiddenAgainReaders = 10 * time.Second
+)
+
+// lookAgain checks that the node that we wait for is there, unchanged. If so, await resumes with the same watch. If not,
+// the event was lost, or has come now; then lookAgain notes who is ahead, or lets await set the watches anew.
+//
+//go:noinline
+func (p *Place) lookAgain(ctx context.Context, watch *zk.Watch) error {
+	same := false
+	nodes := []string{p.node(p.awaited())}
+	if p.watches.own != nil || p.lease != nil { // else we wait far behind, and look at our own node before our turn
+		nodes = append(nodes, p.Path())
+	}
+	res, err := p.lookAt(ctx, nodes...)
+	if err == nil {
+		czxid := p.watches.czxid
+		if p.awaitsFar(p.ahead) {
+			czxid = p.watches.far
+		}
+		now := res[0]
+		same = now.Err == nil && now.Stat.Czxid == czxid && (p.Shared || now.Stat.Mzxid == p.watches.mzxid)
+	}
+	if len(res) > 1 {
+		switch own := res[1]; {
+		case errors.Is(own.Err, zk.ErrNoNode), own.Err == nil && own.Stat.Czxid != p.czxid:
+			err = ErrGone
+		case p.watches.own == nil:
+		case own.Err != nil || own.Stat.Mzxid != p.watches.ownStat.Mzxid: // its watch tells nothing any more
+			same = false
+			p.watches.own.Stop()
+			p.watches.own = nil
+		}
+	}
+	if same && err == nil {
+		p.watches.resumed = watch
+		return nil
+	}
+	select {
+	case ev := <-watch.C: // it has come now
+		if err == nil {
+			return p.aheadFired(ctx, ev)
+		}
+	default:
+	}
+	watch.Stop()
+	p.unwatch()
+	if err == nil && errors.Is(res[0].Err, zk.ErrNoNode) {
+		p.ahead, err = p.look(ctx)
+	}
+	return err
+}
+
+// lookAt reads the Stats of nodes, by listing their children: a list needs the same permission as an event, and these
+// lists are short. The errors of a result can be ErrNoNode and ErrNoAuth.
+func (p *Place) lookAt(ctx context.Context, nodes ...string) (res []zk.Result, err error) {
+	ops := make([]zk.Op, len(nodes))
+	for i, node := range nodes {
+		ops[i] = zk.ChildrenOp(node)
+	}
+	err = zk.Retry(ctx, func() (err error) {
+		if res, err = p.Session.Pipeline(ctx, ops...); res == nil {
+			return err
+		}
+		for _, r := range res {
+			if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) && !errors.Is(r.Err, zk.ErrNoAuth) {
+				return r.Err
+			}
+		}
+		return nil
+	})
+	return res, err
+}
+
+// LookAtOwn returns the present Stat of our node. The error is ErrGone if it is gone, and zk.ErrNoAuth if we may not read
+// it.
+func (p *Place) LookAtOwn(ctx context.Context) (zk.Stat, error) {
+	res, err := p.lookAt(ctx, p.Path())
+	switch {
+	case err != nil:
+		return zk.Stat{}, err
+	case errors.Is(res[0].Err, zk.ErrNoNode), res[0].Err == nil && res[0].Stat.Czxid != p.czxid:
+		return zk.Stat{}, ErrGone
+	}
+	return res[0].Stat, res[0].Err
+}
+
+// LookAgain returns the time after which a wait for an event looks whether the event was lost. It is long, and not
+// the same for all, so that a crowd of waiters costs a server little: 10,000 waiters read 220 times a second.
+func LookAgain() time.Duration { return lookAgainAfter + rand.N(lookAgainAfter) }
+
+// AwaitEvent waits for an event, at most for as long as again says.
+func AwaitEvent(ctx context.Context, event <-chan zk.Event, again time.Duration) (changed bool, _ error) {
+	timer := time.NewTimer(again)
+	defer timer.Stop()
+	select {
+	case ev := <-event:
+		return true, ev.Err
+	case <-timer.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+// Prove returns a lease for our node: the one that the place took while it waited, or a new one. The
+// caller releases it. The error is ErrGone if our node is gone.
+func (p *Place) Prove(ctx context.Context) (*zk.Lease, error) {
+	if err := p.prove(ctx); err != nil {
+		return nil, err
+	}
+	lease := p.lease
+	p.lease = nil
+	return lease, nil
 }
 
 // OwnData are the data of our node when the place set the watch on it; nil if it has set none.

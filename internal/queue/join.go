@@ -13,7 +13,8 @@ import (
 // not return: a hook of the program has panicked, see [zk.Trace].
 var errPanic = errors.New("a hook has panicked")
 
-// arrive makes our node and notes who is ahead of it.
+// arrive makes our node and notes who is ahead of it. A place that shares its lists waits here for the first one: join has
+// asked for it, and p.answer is where it comes (see shared_list.go).
 func (p *Place) arrive(ctx context.Context, patience bool) (err error) {
 	err = errPanic
 	defer func() {
@@ -34,8 +35,8 @@ func (p *Place) arrive(ctx context.Context, patience bool) (err error) {
 
 // join makes our node and lists its siblings in one round trip. The server answers in order, so the
 // list is younger than the create, and shows everybody ahead of us. A server that lags shows too
-// many, never too few. A place that shares its lists asks for a shared one instead. It learns who is
-// ahead when that arrives (see share).
+// many, never too few. A place that shares its lists asks for a shared one instead, and returns nobody.
+// It learns who is ahead when that list arrives (see share).
 func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 	create := zk.CreateOp(p.node(p.Prefix), p.Data, zk.EphemeralSequential, p.Queue.ACL...)
 	ops := append(p.Queue.looks([]zk.Op{create, zk.ChildrenOp(p.Dir)}), p.Queue.Beside...)

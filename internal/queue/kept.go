@@ -13,34 +13,12 @@ import (
 // alive needs a notification and a commit.
 const keptPatience = time.Second
 
-// passExpired removes the lock ahead if it has expired, and notes who is ahead then. Otherwise the error is
-// ErrLocked.
-func (p *Place) passExpired(ctx context.Context) error {
-	e, err := p.expiryOf(ctx, p.ahead.Near)
-	if err != nil {
-		return err
-	}
-	defer e.stop()
-	switch {
-	case e.gone:
-	case !e.over():
-		return ErrLocked
-	default:
-		if err := p.removeExpired(ctx, e); err != nil {
-			return err
-		}
-	}
-	p.ahead, err = p.look(ctx)
-	return err
-}
-
-// awaitKept waits for the client that keeps the lock to give it up, and notes who is ahead then. The error is
-// ErrLocked if the node ahead is not that of a kept lock, or if the client does not give it up.
+// awaitKept is await for a place without patience. If the only node ahead is that of a kept lock, it waits until the client
+// gives the lock up, and notes who is ahead then. Otherwise, or if the client does not give it up, the error is ErrLocked.
+// If the node is a detached lock, see passExpired.
 //
-// An expired lock that no session owns is removed. That is an answer, too: somebody else may be ahead then.
-//
-// The client of a kept lock learns that we have joined, and then removes its node. If it holds the lock again, it removes the mark
-// instead.
+// The client of a kept lock learns that we have joined, and then removes its node. If it uses the lock again, it removes
+// the mark instead. We wait until either happens: after a change of the mark, Wait calls awaitKept again.
 func (p *Place) awaitKept(ctx context.Context) error {
 	if p.ahead.Far != "" || p.Queue.Kind == Turnstile { // a turnstile is never kept
 		return ErrLocked
@@ -88,4 +66,25 @@ func (p *Place) awaitKept(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// passExpired removes the detached lock ahead if it has expired, and notes who is ahead then: somebody else can be.
+// If it has not expired, the error is ErrLocked.
+func (p *Place) passExpired(ctx context.Context) error {
+	e, err := p.expiryOf(ctx, p.ahead.Near)
+	if err != nil {
+		return err
+	}
+	defer e.stop()
+	switch {
+	case e.gone:
+	case !e.over():
+		return ErrLocked
+	default:
+		if err := p.removeExpired(ctx, e); err != nil {
+			return err
+		}
+	}
+	p.ahead, err = p.look(ctx)
+	return err
 }

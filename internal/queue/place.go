@@ -26,7 +26,7 @@ type Place struct {
 
 	name  string    // "" until it is known
 	doubt bool      // a create was sent, and its outcome is not known
-	asked time.Time // when the create was sent that has made the node, or may have
+	asked time.Time // when the last request was sent that makes the node
 	ctime int64     // of the node, by the server's clock, in milliseconds
 	czxid int64     // of the node; tells it from another of the same name
 
@@ -57,10 +57,10 @@ func (p *Place) node(name string) string { return p.Dir + "/" + name }
 // Ctime is when our node was made, by the server's clock, in milliseconds.
 func (p *Place) Ctime() int64 { return p.ctime }
 
-// At returns a moment since we asked for our node, by the server's clock, in milliseconds.
+// At converts a time to the server's clock, in milliseconds. It assumes that the server made our node when we asked.
 func (p *Place) At(t time.Time) int64 { return p.ctime + t.Sub(p.asked).Milliseconds() }
 
-// Joined is when the server told us of our node, by our clock.
+// Joined is when we learned that our node exists, by our clock.
 func (p *Place) Joined() time.Time { return p.joined }
 
 // Sending notes that a request is about to be sent that makes the node. Until Sent, the node may exist.

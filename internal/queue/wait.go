@@ -25,14 +25,15 @@ func (q *Queue) Enter(ctx context.Context, s names.Side, data func(names.Attempt
 	return &Place{Queue: q, Session: session, Dir: q.Path, Attempt: a, Shared: s == names.Read, Data: d}, nil
 }
 
-// Wait joins the queue and returns nil once nobody is ahead. Our node then exists, as far as the
-// events of the session tell, and the session may need a proof (see Prove). Without patience, the
-// error is ErrLocked if somebody is ahead who does not just keep the lock (see awaitKept). The caller must call Stop, and Leave after an error.
+// Wait joins the queue and returns nil once nobody is ahead. Then our node exists, as far as the events of the session
+// tell, and the session may need a proof (see Prove). Without patience, Wait waits only for a client that keeps the lock
+// and does not use it (see awaitKept). If somebody else is ahead, the error is ErrLocked. The caller must call Stop, and
+// Leave after an error.
 func (p *Place) Wait(ctx context.Context, patience bool) error {
 	err := p.arrive(ctx, patience) // 1. our node, at the back: whom must we wait for?
 	for err == nil && !p.ahead.Nobody() {
 		if !patience {
-			err = p.awaitKept(ctx) // or ErrLocked; see kept.go
+			err = p.awaitKept(ctx) // nearly always ErrLocked; see kept.go
 			continue
 		}
 		err = p.await(ctx) // 2. wait, and learn who is ahead now; see await.go

@@ -14,23 +14,24 @@ import (
 // maxKept is how many idle locks a client keeps.
 const maxKept = 64
 
-// A keeping is the part of a tenure that may outlast its Holds. Tenure.mu guards the fields from sure to timer.
+// A keeping is the part of a tenure that may outlast its Holders (WithKeep). Tenure.mu guards the fields from listed
+// to timer.
 //
 // The tenure watches the children of the queue's directory from its beginning. An event means that somebody has
 // joined: when the watch was set, nobody else was in the queue. So the event needs no second look.
 type keeping struct {
-	known chan struct{} // closed once sure is true
-	gone  chan struct{} // closed when the tenure is over, and the node of one without Holds is removed
+	known chan struct{} // closed once listed is true
+	gone  chan struct{} // closed when the tenure is over; if nobody held the lock then, the node is removed as well
 	err   error         // of that removal; set before gone is closed
 
 	// Somebody has joined, or we cannot tell. It is no field under Tenure.mu: callers that take the lock all the time
 	// would delay the news by a millisecond, see sync.Mutex.
 	wanted atomic.Bool
 
-	sure   bool      // the queue has been listed, so wanted is right
-	since  time.Time // when the last Hold left, or when a Hold took it
-	marked bool      // the node's data say so, or a request is under way that makes them
-	timer  *time.Timer
+	listed bool        // the queue has been listed; before that, wanted says nothing
+	since  time.Time   // when the last Holder left, or when a Holder took the kept lock
+	marked bool        // the node's data say Kept, or a request is under way that makes them
+	timer  *time.Timer // calls timerFired
 
 	version int32         // of the node's data, as far as we know; guarded by rewrites
 	element *fifo.Element // in keptLocks, while it is idle; guarded by the mutex of these
@@ -50,7 +51,7 @@ func (t *Tenure) beginKeeping() {
 		return
 	}
 	k := &keeping{known: make(chan struct{}), gone: make(chan struct{})}
-	k.timer = time.AfterFunc(t.Keep, t.keptTooLong)
+	k.timer = time.AfterFunc(t.Keep, t.timerFired)
 	t.keep = k
 	go t.watchJoins(k)
 }
@@ -60,14 +61,14 @@ func (t *Tenure) watchJoins(k *keeping) {
 	watch, others := t.watchOthers()
 	k.wanted.Store(others)
 	t.mu.Lock()
-	k.sure = true
+	k.listed = true
 	close(k.known)
 	t.mu.Unlock()
 	if others {
 		t.giveBack()
 		return
 	}
-	t.serve() // those that came before we knew
+	t.serve() // a waiter that came before we knew
 	for !others {
 		changed, err := queue.AwaitEvent(t.ctx, watch.C, queue.LookAgain())
 		switch {
@@ -107,7 +108,7 @@ func (t *Tenure) watchOthers() (watch *zk.Watch, others bool) {
 	return watch, others
 }
 
-// stay keeps the lock when its last Hold was unlocked. It returns false if the lock has to go back to the ensemble.
+// stay keeps the lock when its last Holder has left. It returns false if the lock has to go back to the ensemble.
 // t.mu must be held.
 func (t *Tenure) stay() bool {
 	k := t.keep
@@ -129,22 +130,8 @@ func (t *Tenure) stay() bool {
 	return true
 }
 
-// endIdle ends the idle time that stay has begun. t.mu must be held.
-func (t *Tenure) endIdle() {
-	k := t.keep
-	k.since = time.Now()
-	idle := keptLocks.Of(t.Client)
-	idle.Lock()
-	defer idle.Unlock()
-	if k.element == nil {
-		return
-	}
-	idle.all.Remove(k.element)
-	k.element = nil
-}
-
-// settle completes stay. It returns when others can see that the lock is kept, or when the next Hold has it, or when
-// the node is removed after all.
+// settle completes stay, without t.mu: first the queue must be listed, and then the node marked. It returns when others
+// can see that the lock is kept, or when the next Holder has it, or when the node is removed after all.
 func (t *Tenure) settle() (Fate, error) {
 	k := t.keep
 	select {
@@ -170,7 +157,7 @@ func (t *Tenure) settle() (Fate, error) {
 	return Removed, k.err
 }
 
-// serve gives the lock that q keeps to its first waiter.
+// serve gives the lock to the first waiter of q if the client keeps it.
 func (q *line) serve() {
 	q.mu.Lock()
 	t := q.tenure
@@ -208,7 +195,7 @@ func (t *Tenure) usable() (_ bool, wait <-chan struct{}) {
 		return false, nil
 	case t.isOver():
 		return false, k.gone
-	case !k.sure:
+	case !k.listed:
 		return false, k.known
 	case k.wanted.Load() || t.revoked || !t.proven():
 		go t.giveBack()
@@ -229,6 +216,20 @@ func (t *Tenure) take(w *Caller) Holder {
 	h := w.Grant(t)
 	t.admit(h)
 	return h
+}
+
+// endIdle takes the tenure off the client's idle locks, where stay has put it, and notes the time. t.mu must be held.
+func (t *Tenure) endIdle() {
+	k := t.keep
+	k.since = time.Now()
+	idle := keptLocks.Of(t.Client)
+	idle.Lock()
+	defer idle.Unlock()
+	if k.element == nil {
+		return
+	}
+	idle.all.Remove(k.element)
+	k.element = nil
 }
 
 // Try is Wait for TryLock. It fails with queue.ErrLocked if the client holds the lock. It returns neither a Holder nor an
@@ -260,8 +261,8 @@ func (w *Caller) Try(ctx context.Context) (Holder, error) {
 	}
 }
 
-// take returns a Holderer of the lock that q keeps, if nobody waits for it here. Otherwise wait is as in usable. free:
-// the queue is empty, and about to be dropped.
+// take returns a Holder of the lock that q keeps, if nobody waits for it here. Otherwise wait is as in usable. free:
+// the line is empty, and about to be dropped.
 func (q *line) take(w *Caller) (h Holder, wait <-chan struct{}, free bool) {
 	q.mu.Lock()
 	t, waited := q.tenure, q.waiting.Len() > 0 || q.contending
@@ -305,40 +306,9 @@ func (w *Caller) Adopt(t *Tenure) {
 	}
 }
 
-// giveBack ends the tenure of a kept lock and removes its node. It does nothing if somebody holds the lock.
-func (t *Tenure) giveBack() {
-	t.mu.Lock()
-	if len(t.holds) > 0 || t.isOver() {
-		t.mu.Unlock()
-		return
-	}
-	t.end()
-	t.release()
-	t.mu.Unlock()
-	t.clear()
-}
-
-// clear removes the node of a kept lock whose tenure has ended. Only then the line goes on, and with it
-// TryLock, which does not wait for a node of its own client.
-func (t *Tenure) clear() {
-	t.keep.err = t.dropped(nil, t.RemoveNodes())
-	t.mu.Lock()
-	t.leaveLocal()
-	t.mu.Unlock()
-	close(t.keep.gone)
-}
-
-// endKeeping stops the timer and the count of a tenure that ends. t.mu must be held.
-func (t *Tenure) endKeeping() {
-	if t.keep != nil {
-		t.keep.timer.Stop()
-		t.endIdle()
-	}
-}
-
-// keptTooLong is called by the timer: when the lock was idle for its time, or when the mark of an idle lock is still
-// there some time after a Hold has taken it.
-func (t *Tenure) keptTooLong() {
+// timerFired gives a lock back that was idle for its time. If a Holder has the lock, it removes the mark: some time has
+// passed since the Holder took the lock, or somebody has joined.
+func (t *Tenure) timerFired() {
 	t.mu.Lock()
 	k := t.keep
 	late := time.Since(k.since)
@@ -360,4 +330,36 @@ func (t *Tenure) keptTooLong() {
 		return
 	}
 	t.mu.Unlock()
+}
+
+// giveBack ends the tenure of a kept lock and removes its node. It does nothing if somebody holds the lock: then Unlock
+// does it, since stay sees wanted or revoked.
+func (t *Tenure) giveBack() {
+	t.mu.Lock()
+	if len(t.holds) > 0 || t.isOver() {
+		t.mu.Unlock()
+		return
+	}
+	t.end()
+	t.release()
+	t.mu.Unlock()
+	t.clear()
+}
+
+// clear removes the node of a kept lock whose tenure has ended. Only then the line contends again, and TryLock asks the
+// ensemble: before that, this node would make TryLock fail.
+func (t *Tenure) clear() {
+	t.keep.err = t.dropped(nil, t.RemoveNodes())
+	t.mu.Lock()
+	t.leaveLine()
+	t.mu.Unlock()
+	close(t.keep.gone)
+}
+
+// endKeeping stops the timer of a tenure that ends, and takes the tenure off the client's idle locks. t.mu must be held.
+func (t *Tenure) endKeeping() {
+	if t.keep != nil {
+		t.keep.timer.Stop()
+		t.endIdle()
+	}
 }

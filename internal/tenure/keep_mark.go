@@ -7,8 +7,9 @@ import (
 	"holdfast/zk"
 )
 
-// mark writes into the node whether the lock is kept. It returns false if the lock should be given up. Like all
-// changes of the data it names the version that it replaces, so it undoes no request to release the lock.
+// mark writes into the node whether the lock is kept, if that is still so when its turn comes. It returns false if the
+// lock should be given up. Like all changes of the data it names the version that it replaces, so it undoes no request
+// to release the lock.
 func (t *Tenure) mark(is bool) bool {
 	if !t.saysSince() {
 		return true // the data are the program's own

@@ -9,12 +9,13 @@ import (
 	"holdfast/zk"
 )
 
-// A line is the goroutines of one client that want one lock (holdfast.WithLocalHandoff). Locks have no
-// state of their own, so a key identifies it: everything that makes two locks the same, and their nodes. It exists only
-// while a goroutine is in it, or the client keeps the lock (see keep.go).
+// A line is a queue in memory: the goroutines of one client that want one lock. holdfast.WithLocalHandoff calls it the
+// local queue. In this package, a queue is always that on the server. Locks have no state of their own, so a key names
+// the line: it has everything that makes two locks the same, and their nodes. A line exists only while a goroutine is
+// in it, or the client holds the lock through it, or keeps the lock (see keep.go).
 //
-// One goroutine, contend, queues for all of them on the ensemble. It ends when it has acquired the lock,
-// has failed, or nobody waits.
+// One goroutine, contend, joins the queue for all of them. It ends when it has acquired the lock, has failed, or nobody
+// waits.
 type line struct {
 	client *zk.Client
 	key    Key
@@ -23,8 +24,8 @@ type line struct {
 	waiting    fifo.List  // of *Caller, first come first
 	contending bool
 	giveUp     context.CancelFunc // ends the attempt of contend
-	tenure     *Tenure            // is handed on; nil while we do not hold the lock
-	handoffs   int                // how often it was handed on
+	tenure     *Tenure            // that the line hands on; nil while the line does not have the lock
+	handoffs   int                // how often the tenure was handed on in a row
 }
 
 // A Key names a line of a client. Callers with one key share a node.
@@ -61,7 +62,7 @@ type lines struct {
 	m          map[Key]*line
 }
 
-// Add adds a queue. The mutex must be held.
+// add adds a line. The mutex must be held.
 func (l *lines) add(q *line) {
 	if l.m == nil {
 		l.m = make(map[Key]*line)
@@ -110,50 +111,12 @@ func (w *Caller) stand() *line {
 	return q
 }
 
-// Leave removes w from the queue. It returns false if w's turn has come already.
-func (q *line) leave(w *Caller) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if w.place == nil {
-		return false
-	}
-	q.waiting.Remove(w.place)
-	w.place = nil
-	if q.waiting.Len() == 0 && q.giveUp != nil {
-		q.giveUp() // nobody is left to contend for
-	}
-	return true
-}
-
-// move starts contend if somebody waits, unless the queue has the lock already. q.mu must be held.
+// move starts contend if somebody waits, unless the line has the lock already. q.mu must be held.
 func (q *line) move() {
 	if q.waiting.Len() > 0 && !q.contending && q.tenure == nil {
 		q.contending = true
 		go q.contend()
 	}
-}
-
-// tidy drops an empty queue. The caller must hold neither allLines nor q.mu; it may hold Tenure.mu.
-func (q *line) tidy() {
-	all := allLines.Of(q.client)
-	all.Lock()
-	defer all.Unlock()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.waiting.Len() == 0 && !q.contending && q.tenure == nil && all.m[q.key] == q {
-		delete(all.m, q.key)
-	}
-}
-
-// next removes the first waiter. q.mu must be held.
-func (q *line) next() *Caller {
-	first := q.waiting.Front()
-	if first == nil {
-		return nil
-	}
-	w := q.waiting.Remove(first).(*Caller)
-	w.place = nil
-	return w
 }
 
 // contend acquires the lock from the ensemble for the waiter that is first by then. Its context is not a
@@ -186,17 +149,8 @@ func (q *line) contend() {
 	}
 }
 
-// fail ends the wait of all waiters with err.
-func (q *line) fail(err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.contending = false
-	for w := q.next(); w != nil; w = q.next() {
-		w.turn <- turn{err: err}
-	}
-}
-
-// begin hands t, which contend has acquired, to the first waiter.
+// begin hands t, which contend has acquired, to the first waiter. It returns false if contend must go on: nobody waits,
+// or t was lost at once.
 func (q *line) begin(t *Tenure) bool {
 	q.mu.Lock()
 	w := q.next()
@@ -218,7 +172,7 @@ func (q *line) begin(t *Tenure) bool {
 }
 
 // putBack makes w the first waiter again, because its turn has failed. If its context has ended, w gets
-// that error instead: it may already wait for its turn, since leave did not find it in the queue (see
+// that error instead: it may already wait for its turn, since leave did not find it in the line (see
 // Wait), and nothing would ever remove it.
 func (q *line) putBack(w *Caller) {
 	q.mu.Lock()
@@ -229,6 +183,16 @@ func (q *line) putBack(w *Caller) {
 		return
 	}
 	w.place = q.waiting.PushFront(w)
+}
+
+// fail ends the wait of all waiters with err.
+func (q *line) fail(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.contending = false
+	for w := q.next(); w != nil; w = q.next() {
+		w.turn <- turn{err: err}
+	}
 }
 
 // handOut lets q hand the tenure on, beginning with h. It returns false if the tenure is over.
@@ -268,9 +232,9 @@ func (t *Tenure) handOn() bool {
 	return true
 }
 
-// leaveLocal ends the handing on: the tenure is over, or the lock goes back to the ensemble. t.mu must be
-// held.
-func (t *Tenure) leaveLocal() {
+// leaveLine parts the tenure from its line: the tenure is over, or the lock goes back to the ensemble. The line then
+// contends for the lock again if somebody waits. t.mu must be held.
+func (t *Tenure) leaveLine() {
 	q := t.line
 	if q == nil {
 		return
@@ -281,4 +245,42 @@ func (t *Tenure) leaveLocal() {
 	q.move()
 	q.mu.Unlock()
 	q.tidy()
+}
+
+// leave removes w from the line. It returns false if w's turn has come already.
+func (q *line) leave(w *Caller) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.place == nil {
+		return false
+	}
+	q.waiting.Remove(w.place)
+	w.place = nil
+	if q.waiting.Len() == 0 && q.giveUp != nil {
+		q.giveUp() // nobody is left to contend for
+	}
+	return true
+}
+
+// next removes the first waiter and returns it, or nil. q.mu must be held.
+func (q *line) next() *Caller {
+	first := q.waiting.Front()
+	if first == nil {
+		return nil
+	}
+	w := q.waiting.Remove(first).(*Caller)
+	w.place = nil
+	return w
+}
+
+// tidy drops an empty line. The caller must hold neither allLines nor q.mu; it may hold Tenure.mu.
+func (q *line) tidy() {
+	all := allLines.Of(q.client)
+	all.Lock()
+	defer all.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting.Len() == 0 && !q.contending && q.tenure == nil && all.m[q.key] == q {
+		delete(all.m, q.key)
+	}
 }

@@ -95,8 +95,8 @@ func (r *restorer) close() {
 	}
 }
 
-// Replace changes the data of the tenure's only node to the result of change, by commit. It fails with the error of over
-// when the Holder is over.
+// Replace changes the data of the tenure's only node to the result of change. commit executes the write as a transaction
+// of the Holder. over returns why the Holder is over, or nil; Replace fails with that error.
 func (t *Tenure) Replace(ctx context.Context, over func() error, commit func(...zk.Op) error, change func(present []byte) ([]byte, error)) error {
 	end, err := t.rewrites.begin(ctx)
 	if err != nil {
@@ -141,8 +141,9 @@ func (t *Tenure) Replace(ctx context.Context, over func() error, commit func(...
 	}
 }
 
-// heldAfter is how long a tenure lasts before its nodes say since when. Shorter tenures do not matter when
-// somebody has to decide which holder is stuck, and each would cost a write.
+// heldAfter is how long a tenure lasts before its nodes say since when, and how long a Holder has a kept lock before its
+// mark is removed. Shorter tenures do not matter when somebody has to decide which holder is stuck, and each would cost a
+// write.
 const heldAfter = time.Second
 
 // saysSince reports whether holders write since when they hold the lock. Data that the caller has chosen

@@ -43,16 +43,18 @@ type Tenure struct {
 	Places []*queue.Place
 	leases []*zk.Lease
 	began  time.Time
-	ctx    context.Context // ends with the last Unlock, not with a loss; watch goroutines end with it
+	// ctx ends with the last Unlock, or with the end of a lock that is only kept. It does not end with a loss while there
+	// is a Holder. The goroutines of the tenure end with it.
+	ctx    context.Context
 	cancel context.CancelFunc
-	unhook func() bool // from the session, which tells when it ends
-	young  *time.Timer // starts the watching
+	unhook func() bool // the end of the session no longer calls Lose
+	young  *time.Timer // runs in the grace period, then starts the watching
 
 	mu      sync.Mutex // guards the fields below; the mutex of a Holder may be locked under it
 	holds   []Holder   // not unlocked yet
 	loss    error      // why the lock is lost; nil while it is not
 	revoked bool
-	line    *line      // that hands it on; nil if it is not handed on
+	line    *line      // that hands it on, or in which it is kept; nil if there is none
 	stepped bool       // a reader may take the writer's place when the writer's node is gone
 	down    *Downgrade // of a writer that has stepped
 	keep    *keeping   // see keep.go; nil if the lock is not to be kept
@@ -112,261 +114,6 @@ func (t *Tenure) startWatching() {
 	}
 }
 
-// end stops the watching. It comes before the removal of the nodes.
-func (t *Tenure) end() {
-	t.unhook()
-	t.young.Stop()
-	t.cancel()
-	t.endKeeping()
-}
-
-func (t *Tenure) release() {
-	for _, l := range t.leases {
-		l.Release()
-	}
-}
-
-// proven reports whether the session is proven at this moment.
-func (t *Tenure) proven() bool {
-	session := t.Places[0].Session
-	return session.Context().Err() == nil && time.Now().Before(session.Deadline())
-}
-
-// isOver reports whether the tenure has ended or is lost. t.mu must be held.
-func (t *Tenure) isOver() bool { return t.loss != nil || t.ctx.Err() != nil }
-
-// Lasts reports whether the tenure is not over at this moment.
-func (t *Tenure) Lasts() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.isOver()
-}
-
-// IsShared reports whether more than one Hold have the tenure at this moment.
-func (t *Tenure) IsShared() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.holds) > 1
-}
-
-// Add makes h share the tenure. It returns false if the tenure is over. Of a tenure that was lost, h is lost as well.
-func (t *Tenure) Add(h Holder) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.isOver() {
-		if t.loss != nil {
-			h.Lose(t.loss)
-		}
-		return false
-	}
-	t.admit(h)
-	return true
-}
-
-// Join is Add for a Holder that descends from another one of the tenure. It returns false also if the tenure was
-// handed on in memory since, see line.go.
-func (t *Tenure) Join(h Holder, descends func(Holder) bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.isOver() || t.line != nil && !slices.ContainsFunc(t.holds, descends) {
-		return false
-	}
-	t.admit(h)
-	return true
-}
-
-// admit is add for a tenure that is not over. t.mu must be held.
-func (t *Tenure) admit(h Holder) {
-	t.holds = append(t.holds, h)
-	if t.revoked {
-		h.Revoke()
-	}
-}
-
-// Forget removes h from the tenure. The nodes stay with the other Holds.
-func (t *Tenure) Forget(h Holder) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.holds = slices.DeleteFunc(t.holds, func(o Holder) bool { return o == h })
-}
-
-// A Fate says what becomes of a tenure when a Holder leaves.
-type Fate int
-
-const (
-	Shared   Fate = iota // other Holders have it
-	HandedOn             // to a waiter of the line
-	Kept                 // by the client, see keep.go
-	Removed              // the nodes go
-)
-
-// Drop removes h from the tenure, and removes the nodes if h was the last. The error says that the nodes
-// were lost before, or could not be removed.
-func (t *Tenure) Drop(h Holder) (Fate, error) {
-	switch f, loss := t.Leave(h); f {
-	case Kept:
-		return t.settle()
-	case Removed:
-		return f, t.dropped(loss, t.RemoveNodes())
-	default:
-		return f, loss
-	}
-}
-
-// StartDrop is drop that does not wait for the server. wait returns the results of drop.
-func (t *Tenure) StartDrop(h Holder) (wait func() (Fate, error)) {
-	f, loss := t.Leave(h)
-	switch f {
-	case Kept:
-		var err error
-		settled := make(chan struct{})
-		go func() {
-			defer close(settled)
-			f, err = t.settle()
-		}()
-		return func() (Fate, error) {
-			<-settled
-			return f, err
-		}
-	case Removed:
-	default:
-		return func() (Fate, error) { return f, loss }
-	}
-	waits := make([]func() error, len(t.Places))
-	for i, p := range t.Places {
-		waits[i] = p.StartRemove()
-	}
-	return func() (Fate, error) {
-		errs := make([]error, len(waits))
-		for i, wait := range waits {
-			errs[i] = wait()
-		}
-		return Removed, t.dropped(loss, errors.Join(errs...))
-	}
-}
-
-// Leave removes h from the tenure. If h was the last, the tenure ends, and the caller removes the nodes;
-// or it is handed on to a waiter of the local queue; or it is kept, and the caller calls settle. loss is why
-// the tenure was lost before.
-func (t *Tenure) Leave(h Holder) (_ Fate, loss error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.holds = slices.DeleteFunc(t.holds, func(o Holder) bool { return o == h })
-	switch {
-	case len(t.holds) > 0:
-		return Shared, t.loss
-	case t.handOn():
-		return HandedOn, nil
-	case t.stay():
-		return Kept, nil
-	}
-	t.leaveLocal()
-	t.end()
-	if t.stepped {
-		t.Places[0].NoWatermark()
-	}
-	t.release()
-	if t.keep != nil {
-		close(t.keep.gone)
-	}
-	return Removed, t.loss
-}
-
-// RemoveNodes removes the nodes of a tenure that has ended.
-func (t *Tenure) RemoveNodes() error {
-	if len(t.Places) == 1 {
-		return t.Places[0].Remove()
-	}
-	errs := make([]error, len(t.Places))
-	var wg sync.WaitGroup
-	for i, p := range t.Places {
-		if i > 0 {
-			wg.Go(func() { errs[i] = p.Remove() })
-		}
-	}
-	errs[0] = t.Places[0].Remove()
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// dropped returns the error of drop. err is that of the removal.
-func (t *Tenure) dropped(loss, err error) error {
-	switch {
-	case loss != nil:
-		return loss
-	case errors.Is(err, queue.ErrGone): // it ended before we did
-		return fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
-	case err != nil && t.Places[0].Session.Context().Err() == nil:
-		return err
-	}
-	return nil // removed, or the session is over, and the nodes with it
-}
-
-// Lose ends the tenure for all of its Holds, unless the last Unlock was first.
-func (t *Tenure) Lose(why error) {
-	t.mu.Lock()
-	if t.isOver() {
-		t.mu.Unlock()
-		return
-	}
-	loss := fmt.Errorf("%w: %w", ErrLost, why)
-	t.loss = loss
-	t.leaveLocal()
-	if t.keep != nil && len(t.holds) == 0 {
-		t.end()
-		t.release()
-		go t.clear()
-	}
-	for _, h := range t.holds {
-		h.Lose(loss)
-	}
-	holds := slices.Clone(t.holds)
-	t.mu.Unlock()
-	for _, h := range holds {
-		h.Report(t, loss)
-	}
-}
-
-// Step notes that the writer takes the read side as well, for a caller that descends from one of its Holders. It returns
-// false if that Holder is over. From now on the node is not handed on in memory: the next writer in the
-// local queue would hold the lock beside this reader.
-func (t *Tenure) Step(descends func(Holder) bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.isOver() || t.line != nil && !slices.ContainsFunc(t.holds, descends) {
-		return false
-	}
-	t.leaveLocal()
-	t.stepped = true
-	return true
-}
-
-// Downgrade returns what the callers share that take the read side under the writer.
-func (t *Tenure) Downgrade() *Downgrade {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.down == nil {
-		t.down = &Downgrade{Busy: make(chan struct{}, 1)}
-	}
-	return t.down
-}
-
-// revoke tells all Holds of the tenure that somebody has asked for the lock.
-func (t *Tenure) revoke() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.revoked {
-		return
-	}
-	t.revoked = true
-	if t.keep != nil && len(t.holds) == 0 {
-		go t.giveBack()
-	}
-	for _, h := range t.holds {
-		h.Revoke()
-	}
-}
-
 // watch waits for the removal of p's node by somebody else, which ends the tenure. It also sees a
 // request to release the lock, which is written into the node.
 func (t *Tenure) watch(p *queue.Place, lease *zk.Lease) {
@@ -378,7 +125,7 @@ func (t *Tenure) watch(p *queue.Place, lease *zk.Lease) {
 		defer timer.Stop()
 		due = timer.C
 	}
-	requests := restorer{tenure: t, place: p}
+	requests := restorer{tenure: t, place: p} // removes requests to release the lock from the node
 	defer requests.close()
 	again := time.NewTimer(queue.LookAgain())
 	defer again.Stop()
@@ -406,7 +153,8 @@ func (t *Tenure) watch(p *queue.Place, lease *zk.Lease) {
 		case session.Context().Err() != nil, err != nil && t.ctx.Err() != nil:
 			return
 		case err != nil:
-			// We may not read our own node. The session's end is still seen, and from time to time whether the node is there.
+			// We may not read our own node. We still see the end of the session, and look from time to time whether the
+			// node is there.
 			again.Reset(queue.LookAgain())
 			select {
 			case <-again.C:
@@ -464,6 +212,259 @@ func (t *Tenure) watch(p *queue.Place, lease *zk.Lease) {
 	}
 }
 
+// Lose ends the tenure for all of its Holds, unless the last Unlock was first.
+func (t *Tenure) Lose(why error) {
+	t.mu.Lock()
+	if t.isOver() {
+		t.mu.Unlock()
+		return
+	}
+	loss := fmt.Errorf("%w: %w", ErrLost, why)
+	t.loss = loss
+	t.leaveLine()
+	if t.keep != nil && len(t.holds) == 0 {
+		t.end()
+		t.release()
+		go t.clear()
+	}
+	for _, h := range t.holds {
+		h.Lose(loss)
+	}
+	holds := slices.Clone(t.holds)
+	t.mu.Unlock()
+	for _, h := range holds {
+		h.Report(t, loss)
+	}
+}
+
+// revoke tells all Holders of the tenure that somebody has asked for the lock.
+func (t *Tenure) revoke() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.revoked {
+		return
+	}
+	t.revoked = true
+	if t.keep != nil && len(t.holds) == 0 {
+		go t.giveBack()
+	}
+	for _, h := range t.holds {
+		h.Revoke()
+	}
+}
+
+// Add makes h share the tenure. It returns false if the tenure is over. Of a tenure that was lost, h is lost as well.
+func (t *Tenure) Add(h Holder) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.isOver() {
+		if t.loss != nil {
+			h.Lose(t.loss)
+		}
+		return false
+	}
+	t.admit(h)
+	return true
+}
+
+// Join is Add for a Holder whose context descends from another Holder of the tenure. It also returns false if the tenure
+// was handed on in memory since, see line.go: then it belongs to somebody else.
+func (t *Tenure) Join(h Holder, descends func(Holder) bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.isOver() || t.line != nil && !slices.ContainsFunc(t.holds, descends) {
+		return false
+	}
+	t.admit(h)
+	return true
+}
+
+// admit is Add for a tenure that is not over. t.mu must be held.
+func (t *Tenure) admit(h Holder) {
+	t.holds = append(t.holds, h)
+	if t.revoked {
+		h.Revoke()
+	}
+}
+
+// Forget removes h from the tenure, and nothing else: the nodes stay, also if h was the last.
+func (t *Tenure) Forget(h Holder) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holds = slices.DeleteFunc(t.holds, func(o Holder) bool { return o == h })
+}
+
+// A Fate says what becomes of a tenure when a Holder leaves.
+type Fate int
+
+const (
+	Shared   Fate = iota // other Holders have it
+	HandedOn             // to a waiter of the line
+	Kept                 // by the client, see keep.go
+	Removed              // the nodes go
+)
+
+// Drop removes h from the tenure, and removes the nodes if h was the last. The error says that the nodes
+// were lost before, or could not be removed.
+func (t *Tenure) Drop(h Holder) (Fate, error) {
+	switch f, loss := t.Leave(h); f {
+	case Kept:
+		return t.settle()
+	case Removed:
+		return f, t.dropped(loss, t.RemoveNodes())
+	default:
+		return f, loss
+	}
+}
+
+// StartDrop is Drop that does not wait for the server. wait returns the results of Drop.
+func (t *Tenure) StartDrop(h Holder) (wait func() (Fate, error)) {
+	f, loss := t.Leave(h)
+	switch f {
+	case Kept:
+		var err error
+		settled := make(chan struct{})
+		go func() {
+			defer close(settled)
+			f, err = t.settle()
+		}()
+		return func() (Fate, error) {
+			<-settled
+			return f, err
+		}
+	case Removed:
+	default:
+		return func() (Fate, error) { return f, loss }
+	}
+	waits := make([]func() error, len(t.Places))
+	for i, p := range t.Places {
+		waits[i] = p.StartRemove()
+	}
+	return func() (Fate, error) {
+		errs := make([]error, len(waits))
+		for i, wait := range waits {
+			errs[i] = wait()
+		}
+		return Removed, t.dropped(loss, errors.Join(errs...))
+	}
+}
+
+// Leave removes h from the tenure. The Fate says what the caller has to do. If it is Removed, the tenure has ended, and
+// the caller removes the nodes. If it is Kept, the caller calls settle. Otherwise there is nothing to do: other Holders
+// have the tenure, or the next waiter of the line has it. loss is why the tenure was lost before.
+func (t *Tenure) Leave(h Holder) (_ Fate, loss error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holds = slices.DeleteFunc(t.holds, func(o Holder) bool { return o == h })
+	switch {
+	case len(t.holds) > 0:
+		return Shared, t.loss
+	case t.handOn():
+		return HandedOn, nil
+	case t.stay():
+		return Kept, nil
+	}
+	t.leaveLine()
+	t.end()
+	if t.stepped {
+		t.Places[0].NoWatermark()
+	}
+	t.release()
+	if t.keep != nil {
+		close(t.keep.gone)
+	}
+	return Removed, t.loss
+}
+
+// end stops the watching and the keeping. It comes before the removal of the nodes.
+func (t *Tenure) end() {
+	t.unhook()
+	t.young.Stop()
+	t.cancel()
+	t.endKeeping()
+}
+
+// release ends the leases: from now on, nothing keeps the session proven for this tenure.
+func (t *Tenure) release() {
+	for _, l := range t.leases {
+		l.Release()
+	}
+}
+
+// RemoveNodes removes the nodes of a tenure that has ended.
+func (t *Tenure) RemoveNodes() error {
+	if len(t.Places) == 1 {
+		return t.Places[0].Remove()
+	}
+	errs := make([]error, len(t.Places))
+	var wg sync.WaitGroup
+	for i, p := range t.Places {
+		if i > 0 {
+			wg.Go(func() { errs[i] = p.Remove() })
+		}
+	}
+	errs[0] = t.Places[0].Remove()
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// dropped returns the error of Drop. loss is why the tenure was lost before, and err is the error of the removal.
+func (t *Tenure) dropped(loss, err error) error {
+	switch {
+	case loss != nil:
+		return loss
+	case errors.Is(err, queue.ErrGone): // it ended before we did
+		return fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
+	case err != nil && t.Places[0].Session.Context().Err() == nil:
+		return err
+	}
+	return nil // removed, or the session is over, and the nodes with it
+}
+
+// proven reports whether the session is proven at this moment.
+func (t *Tenure) proven() bool {
+	session := t.Places[0].Session
+	return session.Context().Err() == nil && time.Now().Before(session.Deadline())
+}
+
+// isOver reports whether the tenure has ended or is lost. t.mu must be held.
+func (t *Tenure) isOver() bool { return t.loss != nil || t.ctx.Err() != nil }
+
+// Lasts reports whether the tenure is not over at this moment.
+func (t *Tenure) Lasts() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.isOver()
+}
+
+// IsShared reports whether more than one Holder has the tenure at this moment.
+func (t *Tenure) IsShared() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.holds) > 1
+}
+
+// EndsAlone reports whether the nodes go with the last Holder: the tenure is neither handed on nor kept.
+func (t *Tenure) EndsAlone() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.line == nil
+}
+
+// Step notes that the writer takes the read side as well, for a caller that descends from one of its Holders. It returns
+// false if that Holder is over. From now on the node is not handed on in memory: the next writer in the
+// line would hold the lock beside this reader.
+func (t *Tenure) Step(descends func(Holder) bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.isOver() || t.line != nil && !slices.ContainsFunc(t.holds, descends) {
+		return false
+	}
+	t.leaveLine()
+	t.stepped = true
+	return true
+}
+
 // A Downgrade is the reader's node at a writer's place, where the names of readers do not tell them apart. There is one
 // node for all callers that take the read side under the writer.
 type Downgrade struct {
@@ -471,9 +472,12 @@ type Downgrade struct {
 	Reader *Tenure       // the latest; nil if there was none
 }
 
-// EndsAlone reports whether the node goes with the last Holder, and is neither handed on nor kept.
-func (t *Tenure) EndsAlone() bool {
+// Downgrade returns what the callers share that take the read side under the writer.
+func (t *Tenure) Downgrade() *Downgrade {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.line == nil
+	if t.down == nil {
+		t.down = &Downgrade{Busy: make(chan struct{}, 1)}
+	}
+	return t.down
 }

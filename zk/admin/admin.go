@@ -1,5 +1,4 @@
-// Package admin has the operations of ZooKeeper that operators use, and programs with locks do
-// not: the members of an ensemble and their change, the identities of a client, the size of a
+// Package admin has the operations of ZooKeeper that only operators use: the members of an ensemble and their change, the identities of a client, the size of a
 // tree.
 package admin
 
@@ -21,7 +20,7 @@ type Caller interface {
 type ClientInfo = zkproto.ClientInfo
 
 // WhoAmI returns the identities that the server knows this client by, in no order: its address,
-// scheme "ip", and its authenticated identities. Of digest identities the server returns the
+// scheme "ip", and its authenticated identities. For a digest identity, the server returns the
 // user's name only.
 //
 // Needs ZooKeeper 3.7. Older servers answer zk.ErrUnimplemented and close the connection.

@@ -13,11 +13,10 @@ import (
 	"holdfast/zkproto"
 )
 
-// An Ensemble is the list of servers in /zookeeper/config. On a single server it is empty: no
-// members.
+// An Ensemble is the list of servers in /zookeeper/config. On a single server it has no members.
 type Ensemble struct {
 	Members []Member // in the server's order
-	Version int64    // the zxid of the last reconfiguration; 0 if the list is that of the files
+	Version int64    // the zxid of the last reconfiguration; 0 if the list is that of the configuration files
 }
 
 // A Member is one server of an Ensemble.
