@@ -150,7 +150,18 @@ func (h *Hold) Commit(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
 	return results, nil
 }
 
-func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
+func (h *Hold) commit(ctx context.Context, ops []zk.Op) (results []zk.Result, err error) {
+	for _, t := range h.tenures {
+		t.BeginCommit()
+	}
+	defer func() {
+		for _, t := range h.tenures {
+			t.EndCommit(!zk.MayHaveHappened(err))
+		}
+		if errors.Is(err, ErrLost) && errors.Is(h.over(), ErrNotHeld) {
+			err = ErrNotHeld // it was unlocked meanwhile
+		}
+	}()
 	if err := h.over(); err != nil {
 		return nil, err
 	}

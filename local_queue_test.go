@@ -15,6 +15,7 @@ import (
 	"holdfast"
 	"holdfast/internal/lend"
 	"holdfast/zk"
+	"holdfast/zkproto"
 	"holdfast/zktest"
 )
 
@@ -636,5 +637,91 @@ func TestNodeThatCannotBeSharedIsRefused(t *testing.T) {
 			unlock(t, h)
 			unlock(t, lock(t, l.inner))
 		}
+	})
+}
+
+// A transaction that waits when its Hold is unlocked is not executed under the next Hold, though that has the same node.
+func TestCommitIsNotExecutedUnderTheNextHold(t *testing.T) {
+	for name, opt := range map[string]holdfast.Option{"handed on": holdfast.WithLocalHandoff(5), "kept": holdfast.WithKeep(time.Minute)} {
+		for _, lost := range []bool{false, true} { // its caller gives up, and it is still on its way
+			t.Run(fmt.Sprint(name, lost), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := client(t, srv)
+					m := holdfast.NewMutex(c, lockPath, opt)
+					must := func(err error) {
+						t.Helper()
+						if err != nil {
+							t.Fatal(err)
+						}
+					}
+					_, _, err := c.Create(t.Context(), "/value", nil, zk.Persistent)
+					must(err)
+					a := lock(t, m)
+					var resume func()
+					if lost {
+						resume = srv.Stall()
+					} else {
+						th := newThrottle(srv, zkproto.OpMulti)
+						th.on.Store(true)
+						resume = func() { th.on.Store(false) }
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					if !lost {
+						ctx = t.Context()
+					}
+					committed := make(chan error, 1)
+					go func() {
+						_, err := a.Commit(ctx, zk.SetOp("/value", []byte("a"), zk.AnyVersion))
+						committed <- err
+					}()
+					time.Sleep(2 * time.Second)
+					var b *holdfast.Hold
+					next := make(chan struct{})
+					go func() {
+						defer close(next)
+						b, err = m.Lock(t.Context())
+					}()
+					synctest.Wait()
+					go a.Unlock()
+					time.Sleep(100 * time.Millisecond)
+					var data []byte
+					select {
+					case <-next: // it holds the lock already, so nothing of a may be done any more
+						must(err)
+						resume()
+						time.Sleep(5 * time.Second)
+					default:
+						resume()
+						<-next
+						must(err)
+						data, _, err = c.Get(t.Context(), "/value")
+						must(err)
+						time.Sleep(5 * time.Second)
+					}
+					now, _, err := c.Get(t.Context(), "/value")
+					must(err)
+					if string(now) != string(data) {
+						t.Errorf("the value is %q while another Hold has the lock; it was %q when that began", now, data)
+					}
+					if err := <-committed; lost {
+						wantErr(t, err, context.DeadlineExceeded)
+					} else {
+						wantErr(t, err, holdfast.ErrNotHeld)
+					}
+					unlock(t, b)
+				})
+			})
+		}
+	}
+}
+
+// TryLock refuses options that no lock can honour, also if the client has the lock already.
+func TestTryLockOfAKeptLockRefusesOptions(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		unlock(t, lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithKeep(time.Minute))))
+		_, err := holdfast.NewMutex(c, lockPath, holdfast.WithLocalHandoff(-1), holdfast.WithKeep(time.Minute)).TryLock(t.Context())
+		wantErr(t, err, zk.ErrBadArguments)
 	})
 }

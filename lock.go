@@ -233,6 +233,9 @@ func (l *lock) try(ctx context.Context, op string, s names.Side) (*Hold, error) 
 		if !l.handsOff(s) || len(l.held(ctx)) > 0 {
 			return l.enter(ctx, s, false)
 		}
+		if err := l.valid(); err != nil {
+			return nil, err
+		}
 		w := l.inLine(ctx, s)
 		o, err := w.Try(ctx)
 		h := holdIn(o)

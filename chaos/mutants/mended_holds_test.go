@@ -104,5 +104,25 @@ func ofMendedHolds() []mutant {
 			edits: []edit{{"election.go", "turn = turn.NextAfter(ctx, began)", "turn, _ = turn+1, began"}},
 			tests: []string{"TestLeadPausesBetweenTermsThatAreTakenAway"},
 		},
+		{
+			number: 1053, bug: "a lock is handed on while a transaction of the former Hold is on its way", where: "ours, until a reader found it",
+			edits: []edit{{"internal/tenure/line.go", "t.revoked || t.commits > 0 || q.handoffs", "t.revoked || q.handoffs"}},
+			tests: []string{"TestCommitIsNotExecutedUnderTheNextHold"},
+		},
+		{
+			number: 1054, bug: "a lock is kept while a transaction of the former Hold is on its way", where: "ours, until a reader found it",
+			edits: []edit{{"internal/tenure/keep.go", "t.revoked || t.commits > 0 || k.wanted", "t.revoked || k.wanted"}},
+			tests: []string{"TestCommitIsNotExecutedUnderTheNextHold"},
+		},
+		{
+			number: 1055, bug: "a transaction whose outcome is not known counts as ended, and the lock is handed on", where: "–",
+			edits: []edit{{"internal/tenure/tenure.go", "\tif known {\n\t\tt.commits--\n\t}", "\tt.commits--"}},
+			tests: []string{"TestCommitIsNotExecutedUnderTheNextHold"},
+		},
+		{
+			number: 1056, bug: "TryLock takes a lock that its client has, with options that are refused", where: "ours, until a reader found it",
+			edits: []edit{{"lock.go", "\t\tif err := l.valid(); err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tw := l.inLine", "\t\tw := l.inLine"}},
+			tests: []string{"TestTryLockOfAKeptLockRefusesOptions"},
+		},
 	}
 }

@@ -112,7 +112,7 @@ func (t *Tenure) watchOthers() (watch *zk.Watch, others bool) {
 // t.mu must be held.
 func (t *Tenure) stay() bool {
 	k := t.keep
-	if k == nil || t.line == nil || t.isOver() || t.revoked || k.wanted.Load() || !t.proven() {
+	if k == nil || t.line == nil || t.isOver() || t.revoked || t.commits > 0 || k.wanted.Load() || !t.proven() {
 		return false
 	}
 	k.since = time.Now()

@@ -218,7 +218,7 @@ func (t *Tenure) handOn() bool {
 	proven := t.proven()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if t.loss != nil || !proven || t.revoked || q.handoffs >= t.Handoffs {
+	if t.loss != nil || !proven || t.revoked || t.commits > 0 || q.handoffs >= t.Handoffs {
 		return false
 	}
 	w := q.next()

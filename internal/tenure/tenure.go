@@ -54,6 +54,7 @@ type Tenure struct {
 	holds   []Holder   // not unlocked yet
 	loss    error      // why the lock is lost; nil while it is not
 	revoked bool
+	commits int        // transactions of Holders that may be on their way, see BeginCommit
 	line    *line      // that hands it on, or in which it is kept; nil if there is none
 	stepped bool       // a reader may take the writer's place when the writer's node is gone
 	down    *Downgrade // of a writer that has stepped
@@ -442,6 +443,24 @@ func (t *Tenure) IsShared() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.holds) > 1
+}
+
+// BeginCommit notes that a Holder sends a transaction that checks the nodes. Until EndCommit, the tenure is neither handed on
+// nor kept: the next Holder would have the same nodes, so the transaction would succeed under it.
+func (t *Tenure) BeginCommit() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.commits++
+}
+
+// EndCommit is called when the outcome of the transaction is known. If it is not, the transaction may still be on its way,
+// and the tenure is not handed on any more.
+func (t *Tenure) EndCommit(known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known {
+		t.commits--
+	}
 }
 
 // EndsAlone reports whether the nodes go with the last Holder: the tenure is neither handed on nor kept.
