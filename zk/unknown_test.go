@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,20 +186,20 @@ func TestARequestIsNotGivenUpInAnOutage(t *testing.T) {
 	})
 	t.Run("the server throttles what restores the watches", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			connections := 0
+			var connections atomic.Int64
 			c := dialTest(t, 10*time.Second, func(p *peer) {
-				connections++
+				n := connections.Add(1)
 				p.accept(7, 10*time.Second)
 				for {
 					h, r := p.request()
 					switch {
 					case h.Op == 0:
 						return
-					case h.Op == zkproto.OpMulti && connections == 1: // lost
+					case h.Op == zkproto.OpMulti && n == 1: // lost
 						return
-					case (h.Op == zkproto.OpSetWatches || h.Op == zkproto.OpSetWatches2) && connections < 40:
+					case (h.Op == zkproto.OpSetWatches || h.Op == zkproto.OpSetWatches2) && n < 40:
 						p.answer(h.Xid, 1, zkproto.CodeThrottled, nil)
-					case h.Op == zkproto.OpMulti && connections < 40: // it comes behind that
+					case h.Op == zkproto.OpMulti && n < 40: // it comes behind that
 					default:
 						p.answerAny(h, r)
 					}
@@ -211,8 +212,8 @@ func TestARequestIsNotGivenUpInAnOutage(t *testing.T) {
 			for errors.Is(err, ErrConnectionLoss) {
 				_, err = c.Multi(t.Context(), CheckOp("/a", AnyVersion))
 			}
-			if err != nil || connections < 40 {
-				t.Errorf("got error %v after %d connections", err, connections)
+			if err != nil || connections.Load() < 40 {
+				t.Errorf("got error %v after %d connections", err, connections.Load())
 			}
 		})
 	})
