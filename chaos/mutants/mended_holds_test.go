@@ -86,7 +86,7 @@ func ofMendedHolds() []mutant {
 		},
 		{
 			number: 916, bug: "the record of a run is read at a server that may be behind", where: "ours, until it was attacked",
-			edits: []edit{{"once/job.go", "queue.BehindWrite(ctx, c.client, c.dir, func() (err error) {", "zk.Retry(ctx, func() (err error) {"}},
+			edits: []edit{{"once/job.go", "queue.BehindWrite(ctx, c.client, c.dir, func() (err error) {", "func(_ error, read func() error) error { return read() }(queue.ErrGone, func() (err error) {"}},
 			tests: []string{"TestReadsAreBehindAWrite"},
 		},
 		{
