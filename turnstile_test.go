@@ -285,16 +285,6 @@ func TestSetLimitIsNotUndoneByAWaiter(t *testing.T) {
 	}
 }
 
-// wantBegun waits for the function of a shard to be called.
-func wantBegun(t *testing.T, began <-chan int) {
-	t.Helper()
-	select {
-	case <-began:
-	case <-time.After(time.Minute):
-		t.Fatal("no shard was begun")
-	}
-}
-
 // A caller without a number follows the stored one. A caller that claims another is refused.
 func TestNumberIsStoredAndVerified(t *testing.T) {
 	eachLimited(t, func(t *testing.T, srv *zktest.Server, turnstile string, of func(int, ...holdfast.Option) (limited, holdfast.Locker)) {
