@@ -708,7 +708,7 @@ func TestAScrapeHasWhatEndedBefore(t *testing.T) {
 		}
 	}
 	observer := col.Observer()
-	e := holdfast.Event{Path: "/l", Op: "lock", Err: holdfast.ErrLocked}
+	e := holdfast.Event{Path: "/l", Op: "lock", Err: holdfast.ErrLocked, Outcome: "locked"}
 	for what, f := range map[string]func(){
 		"a call":    func() { observer.Queued(t.Context(), e); observer.Acquired(t.Context(), e) },
 		"a request": request,

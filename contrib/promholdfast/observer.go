@@ -38,7 +38,13 @@ func (c *Collector) Observer() *holdfast.Observer {
 	}
 }
 
-func index(all []string, one string) uint8 { return uint8(slices.Index(all, one)) }
+// index is the position of a value of a label. The last value stands for those that are not known.
+func index(all []string, one string) uint8 {
+	if i := slices.Index(all, one); i >= 0 {
+		return uint8(i)
+	}
+	return uint8(len(all) - 1)
+}
 
 // acquired folds the end of a call.
 func (c *Collector) acquired(e *event) {
