@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/queue"
 )
 
-// What this package lends to once, shards and reserve.
+// The functions of internal/lend, for once, shards and reserve.
 func init() {
 	lend.Part = func(outer string, kind queue.Kind) any {
 		return Option(func(o *options) { o.part = &partOf{outer, kind} })

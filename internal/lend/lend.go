@@ -1,5 +1,5 @@
 // Package lend has what package holdfast lends to the packages beside it: once, shards and reserve. They build on its
-// exported functions. What they need besides has no place in its documentation. Package holdfast sets the variables when it
+// exported functions. The functions here are for them alone, so they have no place in its documentation. Package holdfast sets the variables when it
 // is initialized. A value of type any is of a type of package holdfast, which this package cannot import.
 package lend
 
