@@ -739,7 +739,7 @@ func TestUnlockAtAServerThatIsBehind(t *testing.T) {
 	})
 }
 
-// The server's clock is set while a detached lock is awaited, or held. Whoever comes then gets the lock when the time of
+// The server's clock is set while a detached lock is awaited, or held. The next caller gets the lock when the time of
 // the detached lock is over. A step back costs at most that time once more, from the first look. A step forward while
 // the lock is held ends it earlier.
 func TestDetachedUnderAClockThatMoves(t *testing.T) {

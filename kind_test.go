@@ -885,7 +885,7 @@ func TestTreesBesideOtherKindsUnderFaults(t *testing.T) {
 	}
 }
 
-// What a client may not read may be a lock that it must not be held beside. It says so, and does not hold.
+// A node that a client may not read may be a lock that excludes its own. The client says so, and does not hold.
 func TestTreesAndLocksThatMayNotBeRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		private := holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "auth"})

@@ -21,7 +21,7 @@ import (
 )
 
 // A kind is a way to lock lockPath that one caller holds at a time. The tests of this file tell stories that end the
-// same way for every kind. What only one kind does is tested in its own file.
+// same way for every kind. The stories of one kind alone are in its own file.
 type kind struct {
 	name       string
 	of         func(c *zk.Client) holdfast.Locker

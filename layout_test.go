@@ -361,7 +361,7 @@ func TestPeersWithoutAnIDShareTheQueue(t *testing.T) {
 	}
 }
 
-// What such a layout cannot do is refused, and an attempt whose answer is lost finds its node by its data.
+// Such a layout refuses the calls that it cannot honour, and an attempt whose answer is lost finds its node by its data.
 func TestLimitsOfLayoutsWithoutAnID(t *testing.T) {
 	for layout := range noIDs {
 		t.Run(layout, func(t *testing.T) {
