@@ -36,13 +36,24 @@ var growthServers = []string{"holdfast serve", "Apache ZooKeeper"}
 func growthGoals() []goal {
 	var goals []goal
 	for _, server := range growthServers {
-		for _, what := range []string{heldLocks, inLine} {
+		for what, least := range map[string]float64{heldLocks: 0.8, inLine: 0.85} {
 			for _, n := range growthSizes(what)[1:] {
-				goals = append(goals, goal{who: growthName(server, what, n), than: growthName(server, what, 1), atLeast: 0.8})
+				goals = append(goals, goal{who: growthName(server, what, n), than: growthName(server, what, 1), atLeast: least})
 			}
 		}
 	}
+	for _, n := range peersInLine() {
+		goals = append(goals, goal{who: growthName(growthServers[1], inLine, n), than: growthName(goZooKeeper, inLine, n), atLeast: 1.15})
+	}
 	return goals
+}
+
+// peersInLine are the sizes of the lines of go-zookeeper's Locks.
+func peersInLine() []int {
+	if *quick {
+		return []int{100}
+	}
+	return []int{100, 1000}
 }
 
 // growthSides prepares all sizes at once, so that rounds can go from one to the next:
@@ -53,22 +64,35 @@ func growthSides(tb testing.TB) []side {
 		name, url string
 		pid       int
 	}{{growthServers[0], benchHoldfast.get(tb).URL(), benchHoldfast.get(tb).Pid()}, {growthServers[1], benchApache.get(tb).URL(), benchApache.get(tb).Pid(0)}} {
+		onlooker := dialURL(tb, server.url)
 		add := func(what string, n int, sample func(ctx context.Context) (figures, error), err error) {
-			if err != nil { // this size has failed, not the others
-				sample = func(context.Context) (figures, error) { return nil, err }
-			}
-			sides = append(sides, side{growthName(server.name, what, n), sample})
+			sides = append(sides, sideOr(growthName(server.name, what, n), sample, err))
 		}
 		for _, n := range growthSizes(heldLocks) {
 			sample, err := holdMany(tb, server.url, n)
 			add(heldLocks, n, sample, err)
 		}
 		for _, n := range growthSizes(inLine) {
-			sample, err := standInLine(tb, server.url, server.pid, n)
+			sample, err := standInLine(tb, openOurs(server.url), onlooker, server.pid, n)
 			add(inLine, n, sample, err)
+		}
+		if server.name != growthServers[1] {
+			continue
+		}
+		for _, n := range peersInLine() {
+			sample, err := standInLine(tb, openGoZooKeeper(benchApache.get(tb).Addrs()[0]), onlooker, server.pid, n)
+			sides = append(sides, sideOr(growthName(goZooKeeper, inLine, n), sample, err))
 		}
 	}
 	return sides
+}
+
+// sideOr is a side whose samples fail if it could not be prepared: the other sides go on.
+func sideOr(name string, sample func(ctx context.Context) (figures, error), err error) side {
+	if err != nil {
+		sample = func(context.Context) (figures, error) { return nil, err }
+	}
+	return side{name, sample}
 }
 
 const growthPeriod = 300 * time.Millisecond
@@ -123,9 +147,9 @@ func holdMany(tb testing.TB, url string, n int) (func(ctx context.Context) (figu
 
 // standInLine puts n waiters in line behind a holder. For every permit that a sample gives, the
 // holder releases and joins again at the back. The lock guards a counter.
-func standInLine(tb testing.TB, url string, pid, n int) (func(ctx context.Context) (figures, error), error) {
+func standInLine(tb testing.TB, open func(context.Context) (session, error), onlooker *zk.Client, pid, n int) (func(ctx context.Context) (figures, error), error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
-	clients := make([]*zk.Client, min(n+1, crowdSessions))
+	var sessions []session
 	failed := make(chan error, 1)
 	permits := make(chan permit)
 	var guarded sideline
@@ -133,38 +157,37 @@ func standInLine(tb testing.TB, url string, pid, n int) (func(ctx context.Contex
 	tb.Cleanup(func() {
 		// The end of a session takes all its places at once; one at a time, each would
 		// wake the next.
-		together(len(clients), func(i int) error {
-			if clients[i] == nil {
-				return nil
-			}
-			return clients[i].Close()
-		})
+		together(len(sessions), func(i int) error { sessions[i].close(); return nil })
 		cancel()
 		wg.Wait()
 	})
-	for i := range clients {
-		var err error
-		if clients[i], err = dialBench(ctx, url); err != nil {
+	for range min(n+1, crowdSessions) {
+		s, err := open(ctx)
+		if err != nil {
 			return nil, err
 		}
+		sessions = append(sessions, s)
 	}
-	path := fmt.Sprintf("/bench/line-%d", crowdNumber.Add(1))
+	name := fmt.Sprintf("line-%d", crowdNumber.Add(1))
 	for i := range n + 1 {
-		m := holdfast.NewMutex(clients[i%len(clients)], path)
+		take, err := sessions[i%len(sessions)].lock(name, 0)
+		if err != nil {
+			return nil, err
+		}
 		wg.Go(func() {
 			for {
-				hold, err := m.Lock(ctx)
+				release, err := take(ctx)
 				if err == nil {
 					number := guarded.enter()
 					select {
 					case p := <-permits:
 						guarded.leave(number)
 						if p.result != nil {
-							p.result <- guarded.check(path, p.turns)
+							p.result <- guarded.check(name, p.turns)
 						}
-						err = hold.Unlock()
-					case <-hold.Context().Done():
-						err = context.Cause(hold.Context())
+						err = release()
+					case <-ctx.Done():
+						err = context.Cause(ctx)
 					}
 				}
 				if err != nil {
@@ -179,7 +202,7 @@ func standInLine(tb testing.TB, url string, pid, n int) (func(ctx context.Contex
 	}
 	setUp, done := context.WithTimeout(ctx, stepTime)
 	defer done()
-	if err := awaitCrowd(setUp, clients[0], pid, path, n+1); err != nil {
+	if err := awaitCrowd(setUp, onlooker, pid, "/bench/"+name, n+1); err != nil {
 		return nil, err
 	}
 	turns := 0

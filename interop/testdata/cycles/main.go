@@ -26,7 +26,7 @@ func main() {
 	}
 	c := dial()
 	mutex, reader := holdfast.NewMutex(c, "/cycles/mutex"), holdfast.NewRWMutex(c, "/cycles/rw").RLocker()
-	semaphore := holdfast.NewSemaphore(c, "/cycles/semaphore", 3).Locker()
+	semaphore := onePermit(holdfast.NewSemaphore(c, "/cycles/semaphore", 3))
 	node := holdfast.NewNodeLock(c, "/cycles/node")
 	local := holdfast.NewMutex(c, "/cycles/local", holdfast.WithLocalHandoff(1000))
 	many, line := make([]holdfast.Locker, 64), make([]holdfast.Locker, 16)
@@ -92,4 +92,12 @@ func must(err error) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// onePermit returns the Locker of one permit. Earlier libraries have a method of its own for it.
+func onePermit(s any) holdfast.Locker {
+	if s, ok := s.(interface{ Locker() holdfast.Locker }); ok {
+		return s.Locker()
+	}
+	return s.(interface{ Locker(n int) holdfast.Locker }).Locker(1)
 }
