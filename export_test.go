@@ -8,6 +8,8 @@ import (
 
 // Exports for the tests of waiting, which are in another package.
 
+func init() { queue.LongFrom = 32 } // queues of more than a few hundred would make the tests slow
+
 // GracePeriod is how long a Hold leaves its node unwatched.
 const GracePeriod = tenure.GracePeriod
 

@@ -10,6 +10,7 @@ import (
 
 	"holdfast"
 	"holdfast/chaos"
+	"holdfast/internal/queue"
 	layouts "holdfast/layout"
 	"holdfast/zk"
 )
@@ -348,6 +349,8 @@ func elections(w *world, path string) lockSpec {
 			return []locker{{parts: []chaos.Op{{Lock: path, Type: chaos.Election}}, lock: campaign, election: e, value: value, counted: counted}}
 		}}
 }
+
+func init() { queue.LongFrom = 32 } // otherwise crowds would leave no watermarks
 
 // crowds returns locks that very many goroutines of one session want. So they share their lists of the
 // queue, and holders leave watermarks in it.

@@ -51,7 +51,7 @@ type counted struct {
 
 // ShareFrom is the number of waiting places of one session in one queue beyond which they share their
 // lists. Tests lower it.
-var ShareFrom = longQueue
+var ShareFrom = 32
 
 // sharing is the part of a Place that shares lists.
 type sharing struct {

@@ -10,6 +10,8 @@ import (
 	"holdfast/zktest"
 )
 
+func init() { LongFrom = 32 } // queues of more than a few hundred would make the tests slow
+
 var longest = flag.Int("waiters", 400, "how many wait in the longest queue")
 
 // A release costs the same in a long queue as in a longer one. Clients come and go in turn, and
