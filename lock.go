@@ -165,8 +165,6 @@ func outlive(ctx context.Context, enter func() (*Hold, error)) (h *Hold, err err
 }
 
 // waitObserved is wait with observers. It is split from wait to keep waiters' stacks small.
-//
-//go:noinline
 func (l *lock) waitObserved(ctx context.Context, op string, s names.Side) (*Hold, error) {
 	return l.attempt(ctx, op, 0, func(ctx context.Context) (h *Hold, err error) {
 		if l.handsOff(s) {
