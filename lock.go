@@ -35,7 +35,7 @@ func Do(ctx context.Context, l Locker, f func(context.Context) error) error {
 	return h.during(ctx, f)
 }
 
-// during is split from Do to keep waiters' stacks small.
+// during calls f while the lock is held, and then unlocks.
 func (h *Hold) during(ctx context.Context, f func(context.Context) error) error {
 	held, cancel := context.WithCancelCause(h.Context())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })

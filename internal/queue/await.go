@@ -54,29 +54,22 @@ func (p *Place) await(ctx context.Context) error {
 	if watch == nil {
 		return err
 	}
-	again := newAgain()
-	what := p.sleep(ctx.Done(), watch, again)
-	again.Stop()
-	return p.endAwait(ctx, watch, what)
-}
-
-// sleep waits, and notes the event that ends the wait. Its frame is small, as that of await.
-func (p *Place) sleep(done <-chan struct{}, watch *zk.Watch, again *time.Timer) wakeup {
+	again := time.NewTimer(LookAgain())
+	var what wakeup
 	ev := &p.watches.event
 	select {
 	case *ev = <-watch.C:
-		return aheadFired
+		what = aheadFired
 	case *ev = <-p.ownEvent():
-		return ownFired
-	case <-done:
-		return givenUp
+		what = ownFired
+	case <-ctx.Done():
+		what = givenUp
 	case <-again.C:
-		return late
+		what = late
 	}
+	again.Stop()
+	return p.endAwait(ctx, watch, what)
 }
-
-// newAgain is split from await to keep waiters' stacks small.
-func newAgain() *time.Timer { return time.NewTimer(LookAgain()) }
 
 // A wakeup is what ends await.
 type wakeup int
