@@ -113,30 +113,20 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 	return h, nil
 }
 
-// enter acquires the lock in one session. Without patience, it fails with ErrLocked where it would have to wait. It has
-// three steps: begin returns a place, Wait waits in the queue, finish makes the Hold.
+// enter acquires the lock in one session. Without patience, it fails with ErrLocked where it would have to wait. If the
+// context descends from a Hold of the lock, enter returns another Hold of that tenure, or an error.
 func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, error) {
-	p, h, err := l.begin(ctx, s)
-	if p == nil {
-		return h, err
-	}
-	return l.finish(ctx, p, p.Wait(ctx, patience))
-}
-
-// begin returns a place to wait in. If the context descends from a Hold of the lock, there is no place: begin returns
-// another Hold of that tenure, or an error. It is split from enter to keep waiters' stacks small.
-//
-//go:noinline
-func (l *lock) begin(ctx context.Context, s names.Side) (*queue.Place, *Hold, error) {
 	if err := l.valid(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if held := l.held(ctx); len(held) > 0 {
-		h, err := l.again(ctx, held, s)
-		return nil, h, err
+		return l.again(ctx, held, s)
 	}
 	p, err := l.Enter(ctx, s, l.data)
-	return p, nil, err
+	if err != nil {
+		return nil, err
+	}
+	return l.finish(ctx, p, p.Wait(ctx, patience))
 }
 
 // finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot begin, finish gives the
