@@ -35,7 +35,7 @@ func Do(ctx context.Context, l Locker, f func(context.Context) error) error {
 	return h.during(ctx, f)
 }
 
-// during is split from Do to keep waiters' stacks small.
+// during calls f while the lock is held, and then unlocks.
 func (h *Hold) during(ctx context.Context, f func(context.Context) error) error {
 	held, cancel := context.WithCancelCause(h.Context())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -113,30 +113,20 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 	return h, nil
 }
 
-// enter acquires the lock in one session. Without patience, it fails with ErrLocked where it would have to wait. It has
-// three steps: begin returns a place, Wait waits in the queue, finish makes the Hold.
+// enter acquires the lock in one session. Without patience, it fails with ErrLocked where it would have to wait. If the
+// context descends from a Hold of the lock, enter returns another Hold of that tenure, or an error.
 func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, error) {
-	p, h, err := l.begin(ctx, s)
-	if p == nil {
-		return h, err
-	}
-	return l.finish(ctx, p, p.Wait(ctx, patience))
-}
-
-// begin returns a place to wait in. If the context descends from a Hold of the lock, there is no place: begin returns
-// another Hold of that tenure, or an error. It is split from enter to keep waiters' stacks small.
-//
-//go:noinline
-func (l *lock) begin(ctx context.Context, s names.Side) (*queue.Place, *Hold, error) {
 	if err := l.valid(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if held := l.held(ctx); len(held) > 0 {
-		h, err := l.again(ctx, held, s)
-		return nil, h, err
+		return l.again(ctx, held, s)
 	}
 	p, err := l.Enter(ctx, s, l.data)
-	return p, nil, err
+	if err != nil {
+		return nil, err
+	}
+	return l.finish(ctx, p, p.Wait(ctx, patience))
 }
 
 // finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot begin, finish gives the
@@ -165,8 +155,6 @@ func outlive(ctx context.Context, enter func() (*Hold, error)) (h *Hold, err err
 }
 
 // waitObserved is wait with observers. It is split from wait to keep waiters' stacks small.
-//
-//go:noinline
 func (l *lock) waitObserved(ctx context.Context, op string, s names.Side) (*Hold, error) {
 	return l.attempt(ctx, op, 0, func(ctx context.Context) (h *Hold, err error) {
 		if l.handsOff(s) {

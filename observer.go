@@ -123,15 +123,11 @@ var origin = time.Now()
 func tick() time.Duration { return time.Since(origin) }
 
 // event makes an event. h is nil if the lock is not acquired. at is the time of the event.
-//
-//go:noinline
 func (s *observation) event(h *Hold, err error, at time.Duration) Event {
 	return Event{Op: s.op, Path: s.lock.Path, Layout: s.lock.Grammar.Label, Permits: s.permits, Hold: h, Took: at - s.since, Err: err}
 }
 
 // queued reports an attempt. The attempt must use the context that queued returns.
-//
-//go:noinline
 func (l *lock) queued(ctx context.Context, op string, permits int) (context.Context, *observation) {
 	s := &observation{lock: l, ctx: ctx, op: op, permits: permits, since: tick()}
 	for _, o := range l.observers {

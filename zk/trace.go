@@ -39,8 +39,6 @@ type Trace struct {
 var origin = time.Now()
 
 // tick reads the monotonic clock, if requests are traced. time.Now takes longer, because it also reads the wall clock.
-//
-//go:noinline
 func (t *Trace) tick() time.Duration {
 	if t == nil || t.RequestDone == nil {
 		return 0

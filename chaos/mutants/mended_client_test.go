@@ -35,7 +35,7 @@ func ofMendedClient() []mutant {
 		},
 		{
 			number: 946, bug: "a waiter rests on one event for ever", where: "–",
-			edits: []edit{{"internal/queue/await.go", "time.NewTimer(LookAgain()) }", "time.NewTimer(10000 * LookAgain()) }"}},
+			edits: []edit{{"internal/queue/await.go", "again := time.NewTimer(LookAgain())\n\tvar what", "again := time.NewTimer(10000 * LookAgain())\n\tvar what"}},
 			tests: []string{"TestWaitersBehindHiddenNodes"},
 		},
 		{

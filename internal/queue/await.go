@@ -54,33 +54,22 @@ func (p *Place) await(ctx context.Context) error {
 	if watch == nil {
 		return err
 	}
-	again := newAgain()
-	what := p.sleep(ctx.Done(), watch, again)
-	again.Stop()
-	return p.endAwait(ctx, watch, what)
-}
-
-// sleep waits, and notes the event that ends the wait. Its frame is small, as that of await.
-//
-//go:noinline
-func (p *Place) sleep(done <-chan struct{}, watch *zk.Watch, again *time.Timer) wakeup {
+	again := time.NewTimer(LookAgain())
+	var what wakeup
 	ev := &p.watches.event
 	select {
 	case *ev = <-watch.C:
-		return aheadFired
+		what = aheadFired
 	case *ev = <-p.ownEvent():
-		return ownFired
-	case <-done:
-		return givenUp
+		what = ownFired
+	case <-ctx.Done():
+		what = givenUp
 	case <-again.C:
-		return late
+		what = late
 	}
+	again.Stop()
+	return p.endAwait(ctx, watch, what)
 }
-
-// newAgain is split from await to keep waiters' stacks small.
-//
-//go:noinline
-func newAgain() *time.Timer { return time.NewTimer(LookAgain()) }
 
 // A wakeup is what ends await.
 type wakeup int
@@ -94,8 +83,6 @@ const (
 
 // beginAwait sets a watch and returns it. If it returns none, await is done: beginAwait has noted who is ahead, or has
 // waited itself, which only the rare cases below do (awaitHidden, awaitDetached, awaitUnwatched).
-//
-//go:noinline
 func (p *Place) beginAwait(ctx context.Context) (*zk.Watch, error) {
 	watch, err := p.watchAhead(ctx)
 	if watch == nil && !p.watches.hidden {
@@ -263,8 +250,6 @@ func (p *Place) prove(ctx context.Context) (err error) {
 }
 
 // endAwait notes who is ahead after a wakeup.
-//
-//go:noinline
 func (p *Place) endAwait(ctx context.Context, watch *zk.Watch, what wakeup) (err error) {
 	ev := p.watches.event
 	p.watches.event = zk.Event{}
@@ -414,8 +399,6 @@ func (p *Place) awaitUnwatched(ctx context.Context, watch *zk.Watch) (err error)
 
 // awaitHidden waits behind a node that we may not read. The names of the queue tell when it is gone. It is split from
 // await to keep waiters' stacks small.
-//
-//go:noinline
 func (p *Place) awaitHidden(ctx context.Context) (err error) {
 	pause := hiddenAgain
 	if p.Shared {
@@ -438,8 +421,6 @@ func (p *Place) awaitHidden(ctx context.Context) (err error) {
 
 // awaitDetached is the end of await if the node that we wait for is a detached lock, which no session owns. When it
 // expires, we remove it: nobody else may be there to do so. It is split from await to keep waiters' stacks small.
-//
-//go:noinline
 func (p *Place) awaitDetached(ctx context.Context, watch *zk.Watch) error {
 	for denied := false; ; {
 		e, err := p.expiryOf(ctx, p.awaited())

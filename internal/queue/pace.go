@@ -20,8 +20,6 @@ type Pace int
 const calm = 10 * time.Second
 
 // Next pauses before the work begins again. It is 0 if ctx has ended.
-//
-//go:noinline
 func (p Pace) Next(ctx context.Context) Pace {
 	if p > 1 {
 		pause := min(FirstPause<<min(p-2, 10), time.Second)
