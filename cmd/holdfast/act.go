@@ -203,10 +203,10 @@ func (g *globals) tellAudit(cmd *cobra.Command, r deed.Record, err error) {
 		outcome = " (failed)"
 	}
 	for _, p := range r.Places {
-		g.info(cmd, "audit: %s %s %s: %s, token %s%s", r.At.Format(time.RFC3339), escape(r.By), escape(r.Action), escape(p.Path), p.Token, outcome)
+		g.log.info(cmd, "audit: %s %s %s: %s, token %s%s", r.At.Format(time.RFC3339), escape(r.By), escape(r.Action), escape(p.Path), p.Token, outcome)
 	}
 	if r.Missing != nil {
-		g.warn(cmd, "the audit line is not in %s: %s", deed.Path, escape(cut(r.Missing.Error(), deed.MaxText)))
+		g.log.warn(cmd, "the audit line is not in %s: %s", deed.Path, escape(cut(r.Missing.Error(), deed.MaxText)))
 	}
 }
 

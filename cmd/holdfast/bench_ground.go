@@ -52,7 +52,7 @@ func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground)
 		case <-ctx.Done():
 		}
 	}()
-	say := g.newSayer(os.Stderr)
+	say := g.log.newSayer(os.Stderr)
 	defer say.flush()
 	if at.connection, err = g.connect(ctx, t, g.timeout, say); err != nil {
 		return interrupted(ctx, err)

@@ -163,19 +163,7 @@ func values(f *pflag.Flag, words []string, beginnings ...string) cobra.Completio
 
 // profileNames returns the profiles of the configuration files, or none if a file is wrong.
 func (g *globals) profileNames() []string {
-	files, err := g.readFiles()
-	if err != nil {
-		return nil
-	}
-	names := make(map[string]bool)
-	for _, c := range files {
-		for name := range c.profiles {
-			if literal(name) {
-				names[name] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
+	return slices.DeleteFunc(g.profiles(), func(name string) bool { return !literal(name) })
 }
 
 // lockNames returns the names of locks that begin with word, and their states. It returns nothing if the

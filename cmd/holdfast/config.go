@@ -81,13 +81,13 @@ func (g *globals) settle(flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	if g.files, err = g.readFiles(); err != nil {
+	if g.files, err = readFiles(g.flags, g.systemFile); err != nil {
 		return err
 	}
 	if err := g.fromFiles(flags); err != nil {
 		return err
 	}
-	g.fromCredential(flags)
+	fromCredential(g, flags)
 	g.secure.from = g.from
 	g.timeoutGiven = flags.Changed("session-timeout")
 	if g.timeout < 100*time.Millisecond || g.timeout > 24*time.Hour {
@@ -123,8 +123,8 @@ func badValue(value string, err error) error {
 	return fmt.Errorf("%q: %w", cut(value, 100), err)
 }
 
-// readFiles reads the user's file and the system's file.
-func (g *globals) readFiles() (all []*configFile, err error) {
+// readFiles reads the user's file and the system's file. Their keys are the names of flags.
+func readFiles(flags *pflag.FlagSet, systemFile string) (all []*configFile, err error) {
 	user, required := os.Getenv("HOLDFAST_CONFIG"), true
 	if user == "" {
 		required = false
@@ -132,11 +132,11 @@ func (g *globals) readFiles() (all []*configFile, err error) {
 			return nil, err
 		}
 	}
-	for _, c := range []*configFile{{path: user, layer: layerUser}, {path: g.systemFile, layer: layerSystem}} {
+	for _, c := range []*configFile{{path: user, layer: layerUser}, {path: systemFile, layer: layerSystem}} {
 		if c.path == "" {
 			continue
 		}
-		if err := c.read(g.flags, required && c.layer == layerUser); err != nil {
+		if err := c.read(flags, required && c.layer == layerUser); err != nil {
 			return nil, err
 		}
 		all = append(all, c)
@@ -295,7 +295,7 @@ func readTrusted(path string) ([]byte, error) {
 
 // fromFiles sets the flags that neither the command line nor the environment sets.
 func (g *globals) fromFiles(flags *pflag.FlagSet) error {
-	if err := g.checkProfile(); err != nil {
+	if err := checkProfile(g.files, g.profile); err != nil {
 		return err
 	}
 	var err error
@@ -332,15 +332,15 @@ func (g *globals) fromFiles(flags *pflag.FlagSet) error {
 // directory of the configuration file.
 var fileFlags = []string{"tls-ca", "tls-cert", "tls-key", "password-file"}
 
-// checkProfile fails if no file has the profile.
-func (g *globals) checkProfile() error {
-	if g.profile == "" {
+// checkProfile fails if there is a profile and no file has it.
+func checkProfile(files []*configFile, profile string) error {
+	if profile == "" {
 		return nil
 	}
 	known := make(map[string]bool)
 	var paths []string
-	for _, c := range g.files {
-		if c.profiles[g.profile] != nil {
+	for _, c := range files {
+		if c.profiles[profile] != nil {
 			return nil
 		}
 		for name := range c.profiles {
@@ -352,12 +352,12 @@ func (g *globals) checkProfile() error {
 	if len(known) > 0 {
 		hint = cut("the profiles are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "), 200)
 	}
-	return misconfigured(hint, "there is no profile %q", cut(g.profile, 40))
+	return misconfigured(hint, "there is no profile %q", cut(profile, 40))
 }
 
 // fromCredential takes the password that systemd gives to a service (LoadCredential=), if a login has
 // no other password file.
-func (g *globals) fromCredential(flags *pflag.FlagSet) {
+func fromCredential(g *globals, flags *pflag.FlagSet) {
 	dir := os.Getenv("CREDENTIALS_DIRECTORY")
 	if dir == "" || g.secure.auth == "" || g.secure.passwordFile != "" {
 		return
@@ -398,10 +398,35 @@ func (g *globals) whence(flag string) string {
 	}
 }
 
+// source returns where the value of a flag comes from. at is the flag, the variable, or FILE:LINE; it is "" for the
+// default.
+func (g *globals) source(flag string) (from layer, at string) {
+	o, ok := g.from[flag]
+	if !ok {
+		return layerDefault, ""
+	}
+	return o.layer, o.at
+}
+
+// profiles returns the names of the profiles in the configuration files, or none if a file is wrong.
+func (g *globals) profiles() []string {
+	files, err := readFiles(g.flags, g.systemFile)
+	if err != nil {
+		return nil
+	}
+	names := make(map[string]bool)
+	for _, c := range files {
+		for name := range c.profiles {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
 // urlIsCloser reports whether the command line or the environment gives the server, but only a file the
 // session timeout. Then a timeout in the server's URL wins.
-func (g *globals) urlIsCloser() bool {
-	_, timeout := inFile(g.from, "session-timeout")
-	_, server := inFile(g.from, "server")
-	return timeout && !server && g.from["server"].at != ""
+func urlIsCloser(from map[string]origin) bool {
+	_, timeout := inFile(from, "session-timeout")
+	_, server := inFile(from, "server")
+	return timeout && !server && from["server"].at != ""
 }

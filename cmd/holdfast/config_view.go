@@ -93,7 +93,7 @@ Exit codes:
   holdfast config view --profile production -o json`,
 		Args: operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d, err := g.configDocument()
+			d, err := newConfigDocument(g)
 			if err != nil {
 				return err
 			}
@@ -120,9 +120,9 @@ Exit codes:
 	return cmd
 }
 
-// configDocument returns the settings in force. It fails where a command that uses locks would fail before
+// newConfigDocument returns the settings in force. It fails where a command that uses locks would fail before
 // it reads another file.
-func (g *globals) configDocument() (configDocument, error) {
+func newConfigDocument(g *globals) (configDocument, error) {
 	d := configDocument{APIVersion: apiVersion, Kind: "Config", Files: []fileDocument{}, Settings: []settingDocument{}}
 	t, err := parseTarget(g.server)
 	if err != nil {

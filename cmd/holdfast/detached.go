@@ -73,7 +73,7 @@ func (k *taker) lockDetached() error {
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = k.newLiveSayer(os.Stderr)
+	k.say = k.log.newLiveSayer(os.Stderr)
 	defer k.say.flush()
 	t, err := k.take(signals)
 	if err != nil {

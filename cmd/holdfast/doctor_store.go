@@ -159,13 +159,13 @@ func (k disk) judge(f *findings, dir string, size int64) {
 
 // examineEnvironment looks for other jobs of this machine that would use another server.
 func (d *doctor) examineEnvironment() (f findings) {
-	switch from := d.from["server"]; from.layer {
+	switch from, at := d.source("server"); from {
 	case layerEnvironment:
-		f.ok("environment", "%s names the server; cron, sudo and systemd start jobs without it", from.at)
+		f.ok("environment", "%s names the server; cron, sudo and systemd start jobs without it", at)
 	case layerUser:
-		f.ok("environment", "%s names the server; jobs of other users do not read this file", from.at)
+		f.ok("environment", "%s names the server; jobs of other users do not read this file", at)
 	case layerSystem, layerProfile:
-		f.ok("environment", "%s names the server", from.at)
+		f.ok("environment", "%s names the server", at)
 	}
 	if !d.byDefault {
 		return f

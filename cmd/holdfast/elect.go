@@ -149,7 +149,7 @@ func (k *taker) election(c *zk.Client) *holdfast.Election {
 func (k *taker) observe(cmd *cobra.Command, once bool) error {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
-	say := k.newSayer(os.Stderr)
+	say := k.log.newSayer(os.Stderr)
 	defer say.flush()
 	k.page.announce(say)
 	patience := k.timeout

@@ -131,11 +131,11 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 		return nil, err
 	}
 	if len(w.strange) > 0 {
-		g.warn(cmd, "%d node(s), such as %s, look like places in a queue, but are not in the graph: their names fit no layout that was looked for. Give --layout form:PATTERN",
+		g.log.warn(cmd, "%d node(s), such as %s, look like places in a queue, but are not in the graph: their names fit no layout that was looked for. Give --layout form:PATTERN",
 			len(w.strange), escape(cut(w.strange[0], 200)))
 	}
 	if len(w.denied) > 0 {
-		g.warn(cmd, "no permission to read %d node(s), such as %s: locks there are not in the graph", len(w.denied), escape(cut(w.denied[0], 200)))
+		g.log.warn(cmd, "no permission to read %d node(s), such as %s: locks there are not in the graph", len(w.denied), escape(cut(w.denied[0], 200)))
 	}
 	return w, nil
 }

@@ -88,7 +88,7 @@ Exit codes:
 				return err
 			}
 			if d.AuditError != "" {
-				g.warn(cmd, "the audit lines are missing: %s: %s", deed.Path, d.AuditError)
+				g.log.warn(cmd, "the audit lines are missing: %s: %s", deed.Path, d.AuditError)
 			}
 			d.AsOf = *asOf(time.Now())
 			if err := d.print(cmd.OutOrStdout(), &p); err != nil {

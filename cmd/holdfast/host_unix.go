@@ -58,9 +58,6 @@ func forgetStdin() {
 	_ = dup(int(null.Fd()), int(os.Stdin.Fd()))
 }
 
-// resume makes a command continue that is stopped.
-func resume(signals chan<- os.Signal) { signals <- syscall.SIGCONT }
-
 // A detached host also serves jobs that did not start it. So it resets the settings that it has
 // inherited from the job that did: priority, limits and umask can slow it down or end it early.
 // startHost sets its working directory and environment.

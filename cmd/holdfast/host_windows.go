@@ -26,6 +26,4 @@ func forgetStdin() {
 	}
 }
 
-func resume(chan<- os.Signal) {} // there is nothing to continue
-
 func becomeNeutral() []string { return nil } // detach does it

@@ -102,7 +102,7 @@ func (k *taker) lock(stdin bool) error {
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = k.newLiveSayer(os.Stderr)
+	k.say = k.log.newLiveSayer(os.Stderr)
 	defer k.say.flush()
 	k.metrics.announce(k.say)
 	var ended <-chan struct{}

@@ -53,30 +53,30 @@ func (f logFormat) message(level, text, hint string) string {
 }
 
 // warn prints a warning on stderr.
-func (g *globals) warn(cmd *cobra.Command, format string, args ...any) {
-	_, _ = io.WriteString(cmd.ErrOrStderr(), g.log.format.message(levelWarn, fmt.Sprintf(format, args...), ""))
+func (l *clientLogFlags) warn(cmd *cobra.Command, format string, args ...any) {
+	_, _ = io.WriteString(cmd.ErrOrStderr(), l.format.message(levelWarn, fmt.Sprintf(format, args...), ""))
 }
 
 // info prints a message on stderr.
-func (g *globals) info(cmd *cobra.Command, format string, args ...any) {
-	_, _ = io.WriteString(cmd.ErrOrStderr(), g.log.format.message(levelInfo, fmt.Sprintf(format, args...), ""))
+func (l *clientLogFlags) info(cmd *cobra.Command, format string, args ...any) {
+	_, _ = io.WriteString(cmd.ErrOrStderr(), l.format.message(levelInfo, fmt.Sprintf(format, args...), ""))
 }
 
 // newSayer returns a sayer that prints to w.
-func (g *globals) newSayer(w io.Writer) *sayer {
+func (l *clientLogFlags) newSayer(w io.Writer) *sayer {
 	s := newSayer(w)
-	s.log = g.log
+	s.log = *l
 	return s
 }
 
 // newLiveSayer returns a sayer that shows progress in place if w is a terminal.
-func (g *globals) newLiveSayer(w io.Writer) *sayer {
+func (l *clientLogFlags) newLiveSayer(w io.Writer) *sayer {
 	var on *screen
-	if f, ok := w.(*os.File); ok && g.log.format != "json" {
+	if f, ok := w.(*os.File); ok && l.format != "json" {
 		on = screenOf(f)
 	}
 	s := newSayerOn(w, on)
-	s.log = g.log
+	s.log = *l
 	return s
 }
 

@@ -25,7 +25,7 @@ const lsWatchAgain = time.Minute
 func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list func(context.Context, *zk.Client) ([]located, time.Time, error)) error {
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
-	say := g.newSayer(os.Stderr)
+	say := g.log.newSayer(os.Stderr)
 	defer say.flush()
 	return g.stay(ctx, say, func(c *connection) error {
 		ctx, cancel := context.WithCancelCause(ctx)

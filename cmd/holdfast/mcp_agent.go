@@ -52,7 +52,7 @@ func (g *globals) newAgent(who whoFlags, tree string) (*agent, error) {
 			return nil, err
 		}
 	}
-	a.say = g.newSayer(os.Stderr)
+	a.say = g.log.newSayer(os.Stderr)
 	a.server = &mcp.Server{Name: "holdfast", Title: "holdfast: locks", Version: buildInfo().Version, Instructions: instructions, Tools: a.tools()}
 	return a, nil
 }

@@ -72,7 +72,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 	}
 	root.Flags().AddFlagSet(g.flags) // for the help, and for --server before a command
 	root.Flags().BoolVar(&version, "version", false, "print the version")
-	root.SetFlagErrorFunc(g.flagFault)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagFault(g.flags, cmd, err) })
 	for _, client := range []*cobra.Command{
 		newRun(g),
 		newLock(g),
@@ -125,11 +125,12 @@ func newGlobals() *globals {
 	return g
 }
 
-// flagFault turns an error of pflag into a usage error, and suggests the flag that was meant.
-func (g *globals) flagFault(cmd *cobra.Command, err error) error {
+// flagFault turns an error of pflag into a usage error, and suggests the flag that was meant. clients are the flags of
+// the client commands.
+func flagFault(clients *pflag.FlagSet, cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("%s --help lists the flags", cmd.CommandPath())
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		if g.flags.Lookup(unknown.GetSpecifiedName()) != nil {
+		if clients.Lookup(unknown.GetSpecifiedName()) != nil {
 			return usage(hint, "%s: --%s is a flag of the commands that use locks only", cmd.Name(), unknown.GetSpecifiedName())
 		}
 		if near := nearest(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {

@@ -257,7 +257,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, stopSignals(stop)...)
-	k.say = k.newLiveSayer(k.messages())
+	k.say = k.log.newLiveSayer(k.messages())
 	defer k.say.flush()
 	k.page.announce(k.say)
 	k.metrics.announce(k.say)

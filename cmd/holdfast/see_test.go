@@ -96,8 +96,8 @@ func TestWarningsRespectTheFormat(t *testing.T) {
 	root := newRoot()
 	var out bytes.Buffer
 	root.SetErr(&out)
-	g.warn(root, "%d of %s", 1, "these")
-	g.info(root, "audit: %s", "this")
+	g.log.warn(root, "%d of %s", 1, "these")
+	g.log.info(root, "audit: %s", "this")
 	for i, want := range []string{`"level":"WARN","msg":"1 of these"}`, `"level":"INFO","msg":"audit: this"}`} {
 		if lines := strings.Split(out.String(), "\n"); !strings.HasSuffix(lines[i], want) {
 			t.Errorf("got %q; want %s", lines[i], want)

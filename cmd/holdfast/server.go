@@ -37,7 +37,7 @@ func (g *globals) target() (target, error) {
 	if err == nil {
 		err = g.secure.apply(&t)
 	}
-	if t.zk.SessionTimeout != 0 && (!g.timeoutGiven || g.urlIsCloser()) {
+	if t.zk.SessionTimeout != 0 && (!g.timeoutGiven || urlIsCloser(g.from)) {
 		g.timeout, g.timeoutGiven = t.zk.SessionTimeout, true
 	}
 	return t, err
@@ -277,7 +277,7 @@ func (g *globals) ask(ctx context.Context, f func(context.Context, *zk.Client) e
 	if err != nil {
 		return err
 	}
-	say := g.newSayer(os.Stderr)
+	say := g.log.newSayer(os.Stderr)
 	defer say.flush()
 	c, err := g.connect(ctx, t, g.timeout, say)
 	if err != nil {

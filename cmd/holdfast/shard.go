@@ -115,7 +115,7 @@ Exit codes:
 			}
 			w := &sharder{
 				globals: g, target: t, name: args[0], path: path, count: count, why: why, file: file, command: command, killAfter: killAfter,
-				say: g.newSayer(os.Stderr), hurry: make(chan struct{}), crew: newCrew(),
+				say: g.log.newSayer(os.Stderr), hurry: make(chan struct{}), crew: newCrew(),
 			}
 			if w.metrics, err = metrics.open(cmd, shardLabel(path)); err != nil {
 				return err

@@ -171,7 +171,7 @@ Exit codes:
 				return nil
 			})
 			for _, warning := range foreign {
-				g.warn(cmd, "%s", brief(escape(warning)))
+				g.log.warn(cmd, "%s", brief(escape(warning)))
 			}
 			now := time.Now()
 			if l.reserved != nil && !now.Before(l.reserved.Until) {

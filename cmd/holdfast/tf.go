@@ -143,7 +143,7 @@ func (f *tfFlags) run(g *globals, ws terraform.Workspace, command []string, at e
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, stopSignals(syscall.Signal(f.ends.signal))...)
-	say := g.newLiveSayer(os.Stderr)
+	say := g.log.newLiveSayer(os.Stderr)
 	defer say.flush()
 	c, err := f.connect(g, t, say, signals)
 	if err != nil {

@@ -39,7 +39,7 @@ Exit codes:
 					return err
 				}
 				for _, u := range unstored {
-					g.warn(cmd, "the state of run %s by %s was not stored: %s", escape(u.ID), escape(u.Who), escape(u.Why))
+					g.log.warn(cmd, "the state of run %s by %s was not stored: %s", escape(u.ID), escape(u.Who), escape(u.Why))
 				}
 				if len(versions) == 0 {
 					return &fault{exitNo, fmt.Errorf("%s has no versions", ws), ""}

@@ -97,7 +97,7 @@ Exit codes:
 func (g *globals) top(cmd *cobra.Command, m *topModel, prefix string, layout holdfast.Layout) error {
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
-	say := g.newSayer(os.Stderr)
+	say := g.log.newSayer(os.Stderr)
 	defer say.flush()
 	return g.stay(ctx, say, func(c *connection) error {
 		c.quiet() // from now on, the screen tells

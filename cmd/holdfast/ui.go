@@ -193,7 +193,7 @@ func (f *uiFlags) keys(log *slog.Logger) (*keyring, error) {
 func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
-	say := g.newSayer(cmd.ErrOrStderr())
+	say := g.log.newSayer(cmd.ErrOrStderr())
 	defer say.flush()
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelInfo}))
 	keys, err := f.keys(log)

@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/charmbracelet/x/term"
+	xterm "github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
 	"holdfast/ui"
@@ -51,7 +51,7 @@ Exit codes:
 // readPassword asks for a password twice on a terminal, and otherwise reads one line.
 func readPassword(in io.Reader, prompts io.Writer) (string, error) {
 	f, ok := in.(*os.File)
-	if !ok || !term.IsTerminal(f.Fd()) {
+	if !ok || !xterm.IsTerminal(f.Fd()) {
 		line, err := bufio.NewReader(io.LimitReader(in, 64<<10)).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return "", &fault{exitFailed, fmt.Errorf("ui passwd: cannot read the password: %w", err), ""}
@@ -61,7 +61,7 @@ func readPassword(in io.Reader, prompts io.Writer) (string, error) {
 	var twice [2]string
 	for i, prompt := range []string{"Password: ", "Again: "} {
 		fmt.Fprint(prompts, prompt)
-		text, err := term.ReadPassword(f.Fd())
+		text, err := xterm.ReadPassword(f.Fd())
 		fmt.Fprintln(prompts)
 		if err != nil {
 			return "", &fault{exitFailed, fmt.Errorf("ui passwd: cannot read the password: %w", err), ""}

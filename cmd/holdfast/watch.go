@@ -145,7 +145,7 @@ const (
 func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 	ctx, stop := untilStopped(ctx)
 	defer stop()
-	w.say = w.newSayer(os.Stderr)
+	w.say = w.log.newSayer(os.Stderr)
 	defer w.say.flush()
 	cfg.Ready = func(s lockwatch.Summary) {
 		w.say.line("watching %s: %d locks in use, %d held, %d clients wait", escape(cfg.Prefix), s.Locks, s.Held, s.Waiters)
