@@ -69,7 +69,7 @@ type taker struct {
 	contact atomic.Pointer[contact]
 }
 
-func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, name string) (*taker, error) {
+func newTaker(g *globals, cmd *cobra.Command, f *waitFlags, kind *kindFlags, name string) (*taker, error) {
 	given := cmd.Flags().Changed("wait")
 	switch {
 	case f.wait < 0:
@@ -249,7 +249,7 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 
 // suits refuses a session whose timeout is too long for the user, or too short for the command.
 func (k *taker) suits(s *zk.Session) error {
-	err := k.granted(s.Timeout())
+	err := granted(k.globals, s.Timeout())
 	if err == nil && k.check != nil {
 		err = k.check(s)
 	}
@@ -258,7 +258,7 @@ func (k *taker) suits(s *zk.Session) error {
 
 // granted refuses a session timeout longer than the user's, since the lock of a killed holder would
 // last as long.
-func (g *globals) granted(timeout time.Duration) error {
+func granted(g *globals, timeout time.Duration) error {
 	if !g.timeoutGiven || timeout <= g.timeout {
 		return nil
 	}

@@ -538,7 +538,7 @@ func TestASessionLongerThanAskedForIsRefused(t *testing.T) {
 		{15 * time.Second, 20 * time.Second, false, false}, // the default
 	} {
 		g := &globals{timeout: test.asked, timeoutGiven: test.given}
-		err := g.granted(test.granted)
+		err := granted(g, test.granted)
 		if (err != nil) != test.refused {
 			t.Errorf("asked for %v, granted %v: got %v", test.asked, test.granted, err)
 			continue

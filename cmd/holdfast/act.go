@@ -50,7 +50,7 @@ func (f *actFlags) confirm(cmd *cobra.Command, verb, word string) error {
 }
 
 func newBreak(g *globals) *cobra.Command {
-	return g.newAction(deed.Breaking, &cobra.Command{
+	return newAction(g, deed.Breaking, &cobra.Command{
 		Use:        "break [flags] LOCK",
 		SuggestFor: []string{"kill"},
 		Short:      "Take a lock away from its holder, or let a job run again",
@@ -90,7 +90,7 @@ Exit codes:
 }
 
 func newRevoke(g *globals) *cobra.Command {
-	return g.newAction(deed.Revoking, &cobra.Command{
+	return newAction(g, deed.Revoking, &cobra.Command{
 		Use:   "revoke [flags] LOCK",
 		Short: "Ask the holder of a lock to release it",
 		Long: `revoke asks the holder with the given token, or a waiter, to release the lock. It returns once the request is
@@ -117,7 +117,7 @@ Exit codes:
 }
 
 // newAction adds to cmd what break and revoke have in common.
-func (g *globals) newAction(a deed.Action, cmd *cobra.Command) *cobra.Command {
+func newAction(g *globals, a deed.Action, cmd *cobra.Command) *cobra.Command {
 	var token string
 	var act actFlags
 	var layout layoutFlag
@@ -132,7 +132,7 @@ func (g *globals) newAction(a deed.Action, cmd *cobra.Command) *cobra.Command {
 			return err
 		} else if used {
 			return g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-				return g.forgetRun(ctx, cmd, c, forget, act, args[0], path, layout.Layout)
+				return forgetRun(ctx, g, cmd, c, forget, act, args[0], path, layout.Layout)
 			})
 		}
 		n, err := parseToken(a.Name, token, args[0])
@@ -140,7 +140,7 @@ func (g *globals) newAction(a deed.Action, cmd *cobra.Command) *cobra.Command {
 			return err
 		}
 		return g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-			return g.act(ctx, cmd, c, a, act, args[0], path, n, layout.Layout)
+			return perform(ctx, g, cmd, c, a, act, args[0], path, n, layout.Layout)
 		})
 	}
 	cmd.Flags().StringVar(&token, "token", "", "token of the holder, as holdfast status shows it")
@@ -165,8 +165,8 @@ func parseToken(command, text, name string) (int64, error) {
 	return n, nil
 }
 
-// act shows what a does to whom, asks, and does it.
-func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a deed.Action, f actFlags, name, path string, token int64, layout holdfast.Layout) error {
+// perform shows what a does to whom, asks, and does it.
+func perform(ctx context.Context, g *globals, cmd *cobra.Command, c *zk.Client, a deed.Action, f actFlags, name, path string, token int64, layout holdfast.Layout) error {
 	p, err := deed.Look(ctx, c, a, path, layout, token)
 	if err != nil {
 		return changed(name, err)
@@ -182,22 +182,22 @@ func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a d
 	if err := f.confirm(cmd, a.Name+" it", name); err != nil {
 		return err
 	}
-	if err := g.do(ctx, cmd, c, p, name, f.reason); err != nil {
+	if err := carryOut(ctx, g, cmd, c, p, name, f.reason); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.Done, escape(name), token)
 	return err
 }
 
-// do carries p out, and prints the audit line.
-func (g *globals) do(ctx context.Context, cmd *cobra.Command, c *zk.Client, p *deed.Plan, name, reason string) error {
+// carryOut carries p out, and prints the audit line.
+func carryOut(ctx context.Context, g *globals, cmd *cobra.Command, c *zk.Client, p *deed.Plan, name, reason string) error {
 	record, err := p.Do(ctx, c, deed.By{Name: owner(), Reason: reason})
-	g.tellAudit(cmd, record, err)
+	tellAudit(g, cmd, record, err)
 	return changed(name, err)
 }
 
 // tellAudit prints the audit line of what was done, and warns if the server does not have it. err is the outcome.
-func (g *globals) tellAudit(cmd *cobra.Command, r deed.Record, err error) {
+func tellAudit(g *globals, cmd *cobra.Command, r deed.Record, err error) {
 	outcome := ""
 	if err != nil {
 		outcome = " (failed)"
@@ -211,9 +211,9 @@ func (g *globals) tellAudit(cmd *cobra.Command, r deed.Record, err error) {
 }
 
 // audited does something to locks of others, leaves an audit line and prints it.
-func (g *globals) audited(ctx context.Context, cmd *cobra.Command, c *zk.Client, e deed.Entry, reason string, act func() error) error {
+func audited(ctx context.Context, g *globals, cmd *cobra.Command, c *zk.Client, e deed.Entry, reason string, act func() error) error {
 	record, err := deed.Audited(ctx, c, e, deed.By{Name: owner(), Reason: reason}, act)
-	g.tellAudit(cmd, record, err)
+	tellAudit(g, cmd, record, err)
 	return err
 }
 

@@ -80,7 +80,7 @@ Exit codes:
 			if err := f.check(); err != nil {
 				return err
 			}
-			return g.onGround(cmd.Context(), func(ctx context.Context, at *ground) error {
+			return onGround(cmd.Context(), g, func(ctx context.Context, at *ground) error {
 				b := newBenchmark(f, at)
 				clients, err := at.dial(ctx, f.clients, nil)
 				if err != nil {

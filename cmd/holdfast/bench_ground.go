@@ -29,7 +29,7 @@ type ground struct {
 
 // onGround connects, makes the ground, runs f on it, and removes all of it. The context of f ends with the
 // first signal that would end the process. The second one does.
-func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground) error) (err error) {
+func onGround(ctx context.Context, g *globals, f func(context.Context, *ground) error) (err error) {
 	if err := g.checkNamespace(); err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ Exit codes:
 			case len(waiters) == 0 || slices.Min(waiters) < 1 || slices.Max(waiters) > maxWaiters:
 				return usage("give numbers such as 10,30,100", "--waiters %s: want numbers from 1 to %d", cut(cmd.Flag("waiters").Value.String(), 100), maxWaiters)
 			}
-			return g.onGround(cmd.Context(), func(ctx context.Context, at *ground) error {
+			return onGround(cmd.Context(), g, func(ctx context.Context, at *ground) error {
 				rows, err := at.compare(ctx, waiters, handoffs)
 				if err != nil && ctx.Err() == nil {
 					return err

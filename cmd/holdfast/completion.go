@@ -69,12 +69,12 @@ Exit codes:
 }
 
 // complete gives each command and each flag below cmd its completion.
-func (g *globals) complete(cmd *cobra.Command) {
+func complete(g *globals, cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
-		g.complete(sub)
+		complete(g, sub)
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if of := g.completionOf(f); of != nil {
+		if of := completionOf(g, f); of != nil {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, of) // fails for a shared flag that has it
 		}
 	})
@@ -83,7 +83,7 @@ func (g *globals) complete(cmd *cobra.Command) {
 	case "LOCK", "NAME", "[PREFIX]":
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
-				return g.lockNames(cmd, word), cobra.ShellCompDirectiveNoFileComp
+				return lockNames(g, cmd, word), cobra.ShellCompDirectiveNoFileComp
 			}
 			if strings.Contains(cmd.Use, "COMMAND") {
 				return nil, cobra.ShellCompDirectiveDefault
@@ -104,7 +104,7 @@ var (
 )
 
 // completionOf returns the completion of a flag's value, or nil if files are right.
-func (g *globals) completionOf(f *pflag.Flag) cobra.CompletionFunc {
+func completionOf(g *globals, f *pflag.Flag) cobra.CompletionFunc {
 	switch f.Name {
 	case "layout":
 		return values(f, layoutNames, "named:", "form:")
@@ -122,11 +122,11 @@ func (g *globals) completionOf(f *pflag.Flag) cobra.CompletionFunc {
 		return values(f, slices.Collect(maps.Keys(logLevels)))
 	case "also":
 		return func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-			return g.lockNames(cmd, word), cobra.ShellCompDirectiveNoFileComp
+			return lockNames(g, cmd, word), cobra.ShellCompDirectiveNoFileComp
 		}
 	case "profile":
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return g.profileNames(), cobra.ShellCompDirectiveNoFileComp
+			return profileNames(g), cobra.ShellCompDirectiveNoFileComp
 		}
 	case "data-dir":
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -162,16 +162,16 @@ func values(f *pflag.Flag, words []string, beginnings ...string) cobra.Completio
 }
 
 // profileNames returns the profiles of the configuration files, or none if a file is wrong.
-func (g *globals) profileNames() []string {
+func profileNames(g *globals) []string {
 	return slices.DeleteFunc(g.profiles(), func(name string) bool { return !literal(name) })
 }
 
 // lockNames returns the names of locks that begin with word, and their states. It returns nothing if the
 // server does not answer in time: the user of the TAB key can do nothing about it.
-func (g *globals) lockNames(cmd *cobra.Command, word string) []string {
+func lockNames(g *globals, cmd *cobra.Command, word string) []string {
 	found := make(chan []string, 1)
 	go func() {
-		names, _ := g.findNames(cmd, word)
+		names, _ := findNames(g, cmd, word)
 		found <- names
 	}()
 	select {
@@ -182,7 +182,7 @@ func (g *globals) lockNames(cmd *cobra.Command, word string) []string {
 	}
 }
 
-func (g *globals) findNames(cmd *cobra.Command, word string) ([]string, error) {
+func findNames(g *globals, cmd *cobra.Command, word string) ([]string, error) {
 	if err := g.settle(cmd.Flags()); err != nil {
 		return nil, err
 	}

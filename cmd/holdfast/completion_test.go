@@ -95,7 +95,7 @@ func TestCompletionOfASilentServerEndsSoon(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	if names := g.lockNames(cmd, ""); names != nil {
+	if names := lockNames(g, cmd, ""); names != nil {
 		t.Errorf("names %q", names)
 	}
 	if took := time.Since(start); took < completionPatience || took > 10*completionPatience {

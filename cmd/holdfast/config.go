@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -94,24 +94,6 @@ func (g *globals) settle(flags *pflag.FlagSet) error {
 		return g.blame("session-timeout", misconfigured("", "session timeout %v is out of range: want 100ms to 24h", g.timeout))
 	}
 	return nil
-}
-
-// reasonOf returns the reason of an error of [pflag.FlagSet.Set], without the flag and the value.
-func reasonOf(err error) error {
-	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		err = invalid.Unwrap()
-	}
-	if number, ok := errors.AsType[*strconv.NumError](err); ok {
-		switch {
-		case errors.Is(number, strconv.ErrRange):
-			return errors.New("the number is too large")
-		case number.Func == "ParseFloat":
-			return errors.New("want a number")
-		case number.Func != "ParseBool":
-			return errors.New("want a whole number")
-		}
-	}
-	return err
 }
 
 // badValue returns the reason with the value.
@@ -429,4 +411,24 @@ func urlIsCloser(from map[string]origin) bool {
 	_, timeout := inFile(from, "session-timeout")
 	_, server := inFile(from, "server")
 	return timeout && !server && from["server"].at != ""
+}
+
+// parseMapping parses the text of a configuration file, whose lines are KEY: VALUE. It returns nil if there
+// are only comments.
+func parseMapping(path string, text []byte) (*yaml.Node, error) {
+	var document yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	switch err := decoder.Decode(&document); {
+	case err == io.EOF: // only comments
+		return nil, nil
+	case err != nil:
+		return nil, misconfigured("", "%s: %s", path, cut(err.Error(), 120))
+	case decoder.Decode(new(yaml.Node)) != io.EOF:
+		return nil, misconfigured("", "%s: there is more than one document: remove --- and all that follows it", path)
+	}
+	top := document.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return nil, misconfigured("", "%s:%d: want lines of KEY: VALUE", path, top.Line)
+	}
+	return top, nil
 }

@@ -297,3 +297,49 @@ func (c *contact) lost() time.Duration {
 	}
 	return 0
 }
+
+// show shows that no server answers, while this is so, until ctx ends.
+func (c *contact) show(ctx context.Context, say *sayer) {
+	defer say.progress(slotContact, "")
+	step := time.NewTicker(progressStep)
+	defer step.Stop()
+	for {
+		say.progress(slotContact, c.connecting())
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.changed:
+		case <-step.C:
+		}
+	}
+}
+
+// connecting returns which servers were tried, and why they do not answer. It returns "" if a server
+// answers, or has answered in the last second.
+func (c *contact) connecting() string {
+	lost := c.lost()
+	if lost == 0 {
+		return ""
+	}
+	_, causes := c.state()
+	text := fmt.Sprintf("connecting for %v", lost.Truncate(time.Second))
+	if all := c.target.zk.Servers; c.target.dir == "" && len(all) > 1 {
+		text += fmt.Sprintf(", %d of %d servers tried", c.tried(), len(all))
+	}
+	return escape(text + ": " + causes)
+}
+
+// tried returns how many servers have failed lately.
+func (c *contact) tried() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, server := range c.target.zk.Servers {
+		for _, f := range c.failures {
+			if f.server == server || strings.HasPrefix(f.server, server+" (") {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}

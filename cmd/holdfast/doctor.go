@@ -237,14 +237,6 @@ func (f findings) print(w io.Writer) error {
 	return nil
 }
 
-// counted returns the number and the noun, with an s for more than one.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // lockDirectory returns the full path of the directory of the locks.
 func (d *doctor) lockDirectory() string {
 	return strings.TrimSuffix(strings.TrimSuffix(d.target.zk.Chroot, "/")+d.namespace, "/")

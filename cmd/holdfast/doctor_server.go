@@ -23,8 +23,6 @@ import (
 const (
 	// slowWrite is the median time of a write from which doctor warns.
 	slowWrite = 100 * time.Millisecond
-	// probePrefix is the beginning of the name of a probe node. ls, graph and watch leave such nodes out.
-	probePrefix = ".holdfast-doctor-"
 	// clockApart is the difference of two clocks from which doctor warns.
 	clockApart = 2 * time.Second
 	// leastTimeout is the session timeout with which doctor asks for a server's minimum.
@@ -231,20 +229,6 @@ func (e *examined) ask(nc net.Conn, patience time.Duration) (version string) {
 			"%s: the server says that it is %s, and not Apache ZooKeeper", e.name, other)
 	}
 	return version
-}
-
-// software returns the version in an answer to srvr. other is the name and the version of a server that is not Apache
-// ZooKeeper, or holdfast serve, which answers as ZooKeeper does.
-func software(text []byte) (version, other string) {
-	m := versionLine.FindSubmatch(text)
-	if m == nil {
-		return "", ""
-	}
-	version, _, _ = strings.Cut(string(m[2]), "--") // then follows the commit
-	if name := string(m[1]); name != "Zookeeper" {
-		other = name + " " + version
-	}
-	return version, other
 }
 
 // open opens a session, measures it, and leaves it open with a probe node. about says more of the server.

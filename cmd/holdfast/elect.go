@@ -97,7 +97,7 @@ name is empty if nobody leads or the leader is not known.
 			return misplacedFlag(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := g.newTaker(cmd, &wait, &kind, args[0])
+			k, err := newTaker(g, cmd, &wait, &kind, args[0])
 			if err != nil {
 				return err
 			}

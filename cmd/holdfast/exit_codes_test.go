@@ -179,7 +179,7 @@ func TestExitCodesAreFoundInHelp(t *testing.T) {
 
 // The topic environment has every variable whose name is in the sources.
 func TestTopicHasEveryVariable(t *testing.T) {
-	topic := newGlobals().environmentTopic()
+	topic := environmentTopic(newGlobals())
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

@@ -143,3 +143,13 @@ func explain(err error) *fault {
 	}
 	return &fault{exitUnavailable, err, ""}
 }
+
+// A chosenCode is an error with the exit code of the process, which the user may have chosen.
+type chosenCode struct {
+	code int
+	err  error
+}
+
+func (c chosenCode) Error() string { return c.err.Error() }
+
+func (c chosenCode) Unwrap() error { return c.err }

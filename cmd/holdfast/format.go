@@ -78,3 +78,11 @@ func visible(text []byte) string {
 	b.WriteByte('\n')
 	return b.String()
 }
+
+// counted returns the number and the noun, with an s for more than one.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

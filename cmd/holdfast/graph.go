@@ -73,11 +73,11 @@ Exit codes:
 			if f.dot && cmd.Flags().Changed("output") {
 				return usage("leave out --dot or --output", "--dot and --output do not go together")
 			}
-			prefix, err := g.lockPrefix(args)
+			prefix, err := lockPrefix(g, args)
 			if err != nil {
 				return err
 			}
-			w, err := g.readWaits(cmd, prefix, &f)
+			w, err := readWaits(g, cmd, prefix, &f)
 			if err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ type waits struct {
 }
 
 // readWaits reads the locks and makes the graph. Cycles are from two readings.
-func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*waits, error) {
+func readWaits(g *globals, cmd *cobra.Command, prefix string, f *graphFlags) (*waits, error) {
 	var layout *survey.Layout
 	if l := f.layout.Layout; cmd.Flags().Changed("layout") {
 		layout = &survey.Layout{
@@ -124,7 +124,7 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 	}
 	var w *waits
 	err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
-		w, err = g.waitsBelow(ctx, c, prefix, layout)
+		w, err = waitsBelow(ctx, g, c, prefix, layout)
 		return err
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 }
 
 // waitsBelow reads the locks and makes the graph.
-func (g *globals) waitsBelow(ctx context.Context, c *zk.Client, prefix string, layout *survey.Layout) (*waits, error) {
+func waitsBelow(ctx context.Context, g *globals, c *zk.Client, prefix string, layout *survey.Layout) (*waits, error) {
 	s, err := survey.Read(ctx, c, parent(prefix), prefix, layout)
 	if err != nil {
 		return nil, err

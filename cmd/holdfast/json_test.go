@@ -282,7 +282,7 @@ func samples() map[string]any {
 	reserved.APIVersion, reserved.AsOf = apiVersion, asOf(now)
 	reserved.reserve(&reserve.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
 	reserved.ran(&once.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
-	l := g.listing([]located{held, pool, free}, now)
+	l := lockListing(g, []located{held, pool, free}, now)
 	w := &eventWriter{globals: g}
 	event := lockwatch.Event{
 		At: now, Lock: held.path, Node: held.queue[0].Path, Known: true, Owner: "ann@web1:100", Reason: "schema 42",

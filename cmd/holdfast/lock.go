@@ -62,7 +62,7 @@ Exit codes:
   read -r line <&"${HF[0]}" || exit                       # until it is held`,
 		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := g.newTaker(cmd, &wait, &kind, args[0])
+			k, err := newTaker(g, cmd, &wait, &kind, args[0])
 			if err == nil {
 				err = detached.check(cmd)
 			}

@@ -80,15 +80,16 @@ func (l *clientLogFlags) newLiveSayer(w io.Writer) *sayer {
 	return s
 }
 
-// formatOf returns the format of the message about the end of cmd. The settings may not have been read when
-// it failed.
-func formatOf(cmd *cobra.Command) logFormat {
-	flag := cmd.Flags().Lookup("log-format")
-	if flag == nil {
-		return "text"
+type logFormat string
+
+func (f *logFormat) Set(s string) error {
+	if s != "text" && s != "json" {
+		return fmt.Errorf("want text or json")
 	}
-	if client := cmd.Flags().Lookup("profile") != nil; client && !flag.Changed {
-		_ = flag.Value.Set(os.Getenv(envName("log-format"))) // if it is wrong, the error says so in text
-	}
-	return logFormat(flag.Value.String())
+	*f = logFormat(s)
+	return nil
 }
+
+func (f *logFormat) String() string { return string(*f) }
+
+func (*logFormat) Type() string { return "format" }

@@ -69,7 +69,7 @@ Exit codes:
 			if err := filter.check(); err != nil {
 				return err
 			}
-			prefix, err := g.lockPrefix(args)
+			prefix, err := lockPrefix(g, args)
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ Exit codes:
 				return filter.apply(found, now), now, err
 			}
 			if watch {
-				return g.lsWatch(cmd, &p, prefix, list)
+				return lsWatch(g, cmd, &p, prefix, list)
 			}
 			var found []located
 			var now time.Time
@@ -90,7 +90,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), &p, g.listing(found, now))
+			return show(cmd.OutOrStdout(), &p, lockListing(g, found, now))
 		},
 	}
 	p.register(cmd)
@@ -102,7 +102,7 @@ Exit codes:
 
 // lockPrefix returns the prefix of the paths of the locks that a command is about. args has at most one
 // prefix of names.
-func (g *globals) lockPrefix(args []string) (string, error) {
+func lockPrefix(g *globals, args []string) (string, error) {
 	prefix := ""
 	if len(args) > 0 {
 		prefix = args[0]
@@ -128,8 +128,8 @@ func labelsOf(e holdfast.Entry) string {
 	return strings.Join(labels, ",")
 }
 
-// listing returns the locks that ls has found, for the formats of -o.
-func (g *globals) listing(found []located, now time.Time) listing[located] {
+// lockListing returns the locks that ls has found, for the formats of -o.
+func lockListing(g *globals, found []located, now time.Time) listing[located] {
 	// of returns the text of a cell about the first place in the queue.
 	of := func(f func(holdfast.Entry) string) func(located) string {
 		return func(l located) string {
@@ -164,22 +164,22 @@ func (g *globals) listing(found []located, now time.Time) listing[located] {
 		items: found, columns: columns,
 		name: func(l located) string { return g.lockName(l.path) },
 		line: func(l located) any {
-			d := g.describe(l, now)
+			d := describeLock(g, l, now)
 			d.APIVersion, d.AsOf = apiVersion, asOf(now)
 			return d
 		},
 		whole: func() any {
 			list := lockList{APIVersion: apiVersion, Kind: "LockList", Items: []lockDocument{}, AsOf: *asOf(now)}
 			for _, l := range found {
-				list.Items = append(list.Items, g.describe(l, now))
+				list.Items = append(list.Items, describeLock(g, l, now))
 			}
 			return list
 		},
 	}
 }
 
-// describe returns the document of a lock in a list.
-func (g *globals) describe(l located, now time.Time) lockDocument {
+// describeLock returns the document of a lock in a list.
+func describeLock(g *globals, l located, now time.Time) lockDocument {
 	d := describe(g.lockName(l.path), l.path, l.queue, now)
 	d.Permits = l.permits.document()
 	if l.unreadable {

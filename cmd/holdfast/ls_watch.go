@@ -22,12 +22,12 @@ const lsPause = time.Second
 const lsWatchAgain = time.Minute
 
 // lsWatch implements ls --watch. list reads the locks to print.
-func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list func(context.Context, *zk.Client) ([]located, time.Time, error)) error {
+func lsWatch(g *globals, cmd *cobra.Command, p *printer, prefix string, list func(context.Context, *zk.Client) ([]located, time.Time, error)) error {
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
 	say := g.log.newSayer(os.Stderr)
 	defer say.flush()
-	return g.stay(ctx, say, func(c *connection) error {
+	return stay(ctx, g, say, func(c *connection) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		changes := make(chan struct{}, 1)
@@ -174,7 +174,7 @@ func (s *picture) update(found []located, now time.Time) error {
 	}
 	again := s.begun
 	s.shown, s.begun = what, true
-	l := s.listing(found, now)
+	l := lockListing(s.globals, found, now)
 	switch s.printer.format {
 	case "json":
 		return document(s.out, l.whole())
@@ -236,7 +236,7 @@ func (s *picture) lines(now time.Time) ([]string, error) {
 		}
 		b.WriteString(text + "\n")
 	}
-	l := s.listing(s.found, at)
+	l := lockListing(s.globals, s.found, at)
 	t := l.grid(s.printer.format == "wide")
 	t.headed, t.colored = !s.printer.noHeaders, colored
 	err := t.print(&b)

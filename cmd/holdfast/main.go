@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"holdfast/internal/supervise"
 )
 
@@ -18,4 +20,17 @@ func Main() int {
 		supervise.Die(key.signal, key.group)
 	}
 	return code
+}
+
+// formatOf returns the format of the message about the end of cmd. The settings may not have been read when
+// it failed.
+func formatOf(cmd *cobra.Command) logFormat {
+	flag := cmd.Flags().Lookup("log-format")
+	if flag == nil {
+		return "text"
+	}
+	if client := cmd.Flags().Lookup("profile") != nil; client && !flag.Changed {
+		_ = flag.Value.Set(os.Getenv(envName("log-format"))) // if it is wrong, the error says so in text
+	}
+	return logFormat(flag.Value.String())
 }

@@ -49,7 +49,7 @@ Exit codes:
   holdfast mcp --server zk://h1:2181,h2:2181 --tree shop`,
 		Args: operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := g.newAgent(who, tree)
+			a, err := newAgent(g, who, tree)
 			if err != nil {
 				return err
 			}

@@ -31,7 +31,7 @@ type agent struct {
 	news  []string // what the next answer begins with
 }
 
-func (g *globals) newAgent(who whoFlags, tree string) (*agent, error) {
+func newAgent(g *globals, who whoFlags, tree string) (*agent, error) {
 	t, err := g.target()
 	if err != nil {
 		return nil, err

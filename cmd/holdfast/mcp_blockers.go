@@ -37,7 +37,7 @@ func (a *agent) blockers(ctx context.Context, c *mcp.Call) (*mcp.Result, error) 
 	if err != nil {
 		return nil, told(err)
 	}
-	w, err := a.waitsBelow(ctx, conn.client, strings.TrimSuffix(a.namespace, "/")+"/", nil)
+	w, err := waitsBelow(ctx, a.globals, conn.client, strings.TrimSuffix(a.namespace, "/")+"/", nil)
 	if errors.Is(err, zk.ErrNoNode) {
 		return answer(fmt.Sprintf("%s is free.", escape(k.name)), map[string]any{"blockers": []string{}}), nil
 	}

@@ -28,7 +28,7 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 	if err := c.Arguments(&args); err != nil {
 		return nil, err
 	}
-	prefix, err := a.lockPrefix([]string{args.Prefix})
+	prefix, err := lockPrefix(a.globals, []string{args.Prefix})
 	if err != nil {
 		return nil, told(err)
 	}

@@ -77,3 +77,9 @@ func (g *globals) lockName(path string) string {
 	}
 	return path
 }
+
+// ownDirectory is the directory below a lock's path for what outlasts the holders. It is no lock.
+const ownDirectory = ".holdfast"
+
+// probePrefix is the beginning of the name of a probe node. ls, graph and watch leave such nodes out.
+const probePrefix = ".holdfast-doctor-"

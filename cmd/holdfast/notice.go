@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// noticeAfter is how long a wait lasts before holdfast reports it.
-	noticeAfter = time.Second
 	// lookPatience limits a read of the queue for a message, and lookedAt the places that it reads.
 	lookPatience = 2 * time.Second
 	lookedAt     = 1000
@@ -177,3 +175,43 @@ func ownerOf(e holdfast.Entry) string {
 	}
 	return s
 }
+
+// show shows the place in the queue until ctx ends.
+func (k *taker) show(ctx context.Context, c *zk.Client) {
+	defer k.say.progress(slotQueue, "")
+	queues, rests := make(map[string][]holdfast.Entry), make(map[string]string)
+	var looked time.Time
+	step := noticeAfter
+	for {
+		session, err := c.Session(ctx)
+		if err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-session.Context().Done():
+			looked = time.Time{}
+			continue
+		case <-time.After(step):
+		}
+		step = progressStep
+		if time.Since(looked) >= lookAgain {
+			looked = time.Now()
+			for _, path := range k.paths() {
+				queues[path] = k.look(ctx, c, path)
+				rests[path] = k.resting(ctx, c, path, queues[path], session.ID())
+			}
+		}
+		text := ""
+		for _, path := range k.paths() {
+			if what := cmp.Or(waitingFor(queues[path], session.ID(), k.kind.node), rests[path]); what != "" && text == "" {
+				text = fmt.Sprintf("waiting for %s: %s", escape(k.called(path)), what)
+			}
+		}
+		k.say.progress(slotQueue, text)
+	}
+}
+
+// lookAgain is how often the line's queue is read.
+const lookAgain = 2 * time.Second

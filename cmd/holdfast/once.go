@@ -16,9 +16,6 @@ import (
 	"holdfast/zk"
 )
 
-// ownDirectory is the directory below a lock's path for what outlasts the holders. It is no lock.
-const ownDirectory = ".holdfast"
-
 // onceMemory is how long the key of a job that is done is remembered at least.
 const onceMemory = 30 * 24 * time.Hour
 
@@ -152,7 +149,7 @@ func (f *forgetFlags) job(o *once.Once) *once.Job {
 }
 
 // forgetRun shows the record of a job, asks, and removes it.
-func (g *globals) forgetRun(ctx context.Context, cmd *cobra.Command, c *zk.Client, f forgetFlags, act actFlags, name, path string, layout holdfast.Layout) error {
+func forgetRun(ctx context.Context, g *globals, cmd *cobra.Command, c *zk.Client, f forgetFlags, act actFlags, name, path string, layout holdfast.Layout) error {
 	o := onceOf(c, path, layout, once.WithLock(holdfast.WithOwner(owner())))
 	seen, err := f.job(o).Recorded(ctx)
 	switch {
@@ -171,7 +168,7 @@ func (g *globals) forgetRun(ctx context.Context, cmd *cobra.Command, c *zk.Clien
 	}
 	e := deed.Entry{Action: "break " + cut(flag, deed.MaxText)}
 	e.Places = []deed.Place{{Path: cut(path, deed.MaxText), Owner: cut(seen.Owner, deed.MaxText), Token: strconv.FormatInt(seen.Token, 10)}}
-	err = g.audited(ctx, cmd, c, e, act.reason, func() error {
+	err = audited(ctx, g, cmd, c, e, act.reason, func() error {
 		err := f.job(o).ForgetRun(ctx, seen.Token)
 		if errors.Is(err, holdfast.ErrNotHeld) {
 			return &fault{exitBusy, fmt.Errorf("%s: the record has changed since; nothing was done", cut(name, 80)), "run the command again to see the new one"}

@@ -111,7 +111,7 @@ func TestLsOfManyLocks(t *testing.T) {
 	}
 	var printed bytes.Buffer
 	g := &globals{namespace: "/holdfast/locks"}
-	if err := show(&printed, &printer{format: "json"}, g.listing(found, time.Now())); err != nil {
+	if err := show(&printed, &printer{format: "json"}, lockListing(g, found, time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)

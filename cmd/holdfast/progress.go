@@ -1,15 +1,8 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"fmt"
 	"os"
-	"strings"
 	"time"
-
-	"holdfast"
-	"holdfast/zk"
 )
 
 // On a terminal, a wait shows its progress in one line that is updated in place, and erased at the end. On
@@ -18,8 +11,6 @@ import (
 const (
 	// progressStep is how often the line is updated.
 	progressStep = time.Second
-	// lookAgain is how often the line's queue is read.
-	lookAgain = 2 * time.Second
 )
 
 // A slot is a source of progress. The first slot with text is shown.
@@ -135,85 +126,5 @@ func fit(text string, columns int) string {
 	return text
 }
 
-// show shows the place in the queue until ctx ends.
-func (k *taker) show(ctx context.Context, c *zk.Client) {
-	defer k.say.progress(slotQueue, "")
-	queues, rests := make(map[string][]holdfast.Entry), make(map[string]string)
-	var looked time.Time
-	step := noticeAfter
-	for {
-		session, err := c.Session(ctx)
-		if err != nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-session.Context().Done():
-			looked = time.Time{}
-			continue
-		case <-time.After(step):
-		}
-		step = progressStep
-		if time.Since(looked) >= lookAgain {
-			looked = time.Now()
-			for _, path := range k.paths() {
-				queues[path] = k.look(ctx, c, path)
-				rests[path] = k.resting(ctx, c, path, queues[path], session.ID())
-			}
-		}
-		text := ""
-		for _, path := range k.paths() {
-			if what := cmp.Or(waitingFor(queues[path], session.ID(), k.kind.node), rests[path]); what != "" && text == "" {
-				text = fmt.Sprintf("waiting for %s: %s", escape(k.called(path)), what)
-			}
-		}
-		k.say.progress(slotQueue, text)
-	}
-}
-
-// show shows that no server answers, while this is so, until ctx ends.
-func (c *contact) show(ctx context.Context, say *sayer) {
-	defer say.progress(slotContact, "")
-	step := time.NewTicker(progressStep)
-	defer step.Stop()
-	for {
-		say.progress(slotContact, c.connecting())
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.changed:
-		case <-step.C:
-		}
-	}
-}
-
-// connecting returns which servers were tried, and why they do not answer. It returns "" if a server
-// answers, or has answered in the last second.
-func (c *contact) connecting() string {
-	lost := c.lost()
-	if lost == 0 {
-		return ""
-	}
-	_, causes := c.state()
-	text := fmt.Sprintf("connecting for %v", lost.Truncate(time.Second))
-	if all := c.target.zk.Servers; c.target.dir == "" && len(all) > 1 {
-		text += fmt.Sprintf(", %d of %d servers tried", c.tried(), len(all))
-	}
-	return escape(text + ": " + causes)
-}
-
-// tried returns how many servers have failed lately.
-func (c *contact) tried() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, server := range c.target.zk.Servers {
-		for _, f := range c.failures {
-			if f.server == server || strings.HasPrefix(f.server, server+" (") {
-				n++
-				break
-			}
-		}
-	}
-	return n
-}
+// noticeAfter is how long a wait lasts before holdfast reports it.
+const noticeAfter = time.Second

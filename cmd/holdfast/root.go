@@ -6,37 +6,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"holdfast/zk"
 )
-
-// globals are the flags of the commands that connect to a server. They are not persistent flags
-// of the root, because serve has flags of its own with the same names.
-type globals struct {
-	server    string
-	namespace string
-	timeout   time.Duration // of the session
-	secure    secureFlags
-	log       clientLogFlags
-
-	profile string // in the configuration files
-
-	timeoutGiven bool // by flag, environment, configuration or URL
-
-	flags      *pflag.FlagSet    // the flags above; every client command has them
-	from       map[string]origin // of their values
-	files      []*configFile
-	systemFile string
-}
-
-// envName returns the environment variable that sets a flag. The command line wins.
-func envName(flag string) string {
-	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
 
 func newRoot() *cobra.Command {
 	g := newGlobals()
@@ -103,26 +76,9 @@ environment), and so can configuration files and their profiles (holdfast help c
 	root.SetHelpCommand(newHelp())
 	root.CompletionOptions.DisableDefaultCmd = true
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
-		g.complete(root)
+		complete(g, root)
 	}
 	return root
-}
-
-// client gives a command the flags of the client commands, and their values before it runs.
-func (g *globals) client(cmd *cobra.Command) {
-	cmd.Flags().AddFlagSet(g.flags)
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.settle(cmd.Flags()) }
-}
-
-func newGlobals() *globals {
-	g := &globals{flags: pflag.NewFlagSet("clients", pflag.ContinueOnError), systemFile: systemConfig}
-	g.flags.StringVar(&g.server, "server", "", "server of the locks: zk://h1:port,h2:port/chroot, zks://… for TLS, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
-	g.flags.StringVar(&g.namespace, "namespace", "/holdfast/locks", "path above all lock names; a lock name that begins with / is a full path")
-	durationVar(g.flags, &g.timeout, "session-timeout", "", zk.DefaultSessionTimeout, "how long a lock stays held after its holder crashes or loses the network; at least two ticks of the server (4s on file://)")
-	g.flags.StringVar(&g.profile, "profile", "", "use the settings of this profile in the configuration files: see holdfast help config")
-	g.secure.register(g.flags)
-	g.log.register(g.flags)
-	return g
 }
 
 // flagFault turns an error of pflag into a usage error, and suggests the flag that was meant. clients are the flags of
@@ -157,50 +113,4 @@ func hintOfSwitch(name, value string) string {
 		return "to wait for some time, give --wait " + cut(value, 40)
 	}
 	return fmt.Sprintf("give --%s alone, or leave it out", name)
-}
-
-// nearest returns the flag whose name is most like name, or "" if none is close.
-func nearest(flags *pflag.FlagSet, name string) (near string) {
-	best := min(3, len(name)) // more than two changes, or as many as letters, make another word
-	flags.VisitAll(func(f *pflag.Flag) {
-		if d := distance(name, f.Name); d < best && !f.Hidden {
-			best, near = d, f.Name
-		}
-	})
-	return near
-}
-
-// distance returns how many letters must be added, removed or changed to turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
-
-// operands checks a subcommand's arguments and names one that is missing or unexpected. A name in
-// brackets is optional.
-func operands(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) > len(names):
-			return usage("usage: "+cmd.UseLine(), "%s: unexpected argument %q", cmd.Name(), cut(args[len(names)], 100))
-		case len(args) < len(names) && names[len(args)][0] != '[':
-			return usage("usage: "+cmd.UseLine(), "%s: no %s given", cmd.Name(), names[len(args)])
-		}
-		return nil
-	}
 }

@@ -144,7 +144,7 @@ killed, holdfast_held stays 1 until the next run. Give runs that can hold locks 
 			return misplacedFlag(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := g.newTaker(cmd, &wait, &kind, args[0])
+			k, err := newTaker(g, cmd, &wait, &kind, args[0])
 			if err != nil {
 				return err
 			}

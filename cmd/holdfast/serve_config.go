@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -67,26 +65,6 @@ func readConfig(flags *pflag.FlagSet, path string) (origins, error) {
 		delete(from, name) // the command line wins
 	}
 	return from, nil
-}
-
-// parseMapping parses the text of a configuration file, whose lines are KEY: VALUE. It returns nil if there
-// are only comments.
-func parseMapping(path string, text []byte) (*yaml.Node, error) {
-	var document yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	switch err := decoder.Decode(&document); {
-	case err == io.EOF: // only comments
-		return nil, nil
-	case err != nil:
-		return nil, misconfigured("", "%s: %s", path, cut(err.Error(), 120))
-	case decoder.Decode(new(yaml.Node)) != io.EOF:
-		return nil, misconfigured("", "%s: there is more than one document: remove --- and all that follows it", path)
-	}
-	top := document.Content[0]
-	if top.Kind != yaml.MappingNode {
-		return nil, misconfigured("", "%s:%d: want lines of KEY: VALUE", path, top.Line)
-	}
-	return top, nil
 }
 
 // setFromNode sets a flag to a value. A repeatable flag also takes a list.

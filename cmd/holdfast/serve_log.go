@@ -52,16 +52,3 @@ func (l *logLevel) String() string {
 }
 
 func (*logLevel) Type() string { return "level" }
-
-type logFormat string
-
-func (f *logFormat) Set(s string) error {
-	if s != "text" && s != "json" {
-		return fmt.Errorf("want text or json")
-	}
-	*f = logFormat(s)
-	return nil
-}
-
-func (f *logFormat) String() string { return string(*f) }
-func (*logFormat) Type() string     { return "format" }

@@ -293,3 +293,17 @@ func (g *globals) ask(ctx context.Context, f func(context.Context, *zk.Client) e
 	}
 	return t.unreachable(err)
 }
+
+// software returns the version in an answer to srvr. other is the name and the version of a server that is not Apache
+// ZooKeeper, or holdfast serve, which answers as ZooKeeper does.
+func software(text []byte) (version, other string) {
+	m := versionLine.FindSubmatch(text)
+	if m == nil {
+		return "", ""
+	}
+	version, _, _ = strings.Cut(string(m[2]), "--") // then follows the commit
+	if name := string(m[1]); name != "Zookeeper" {
+		other = name + " " + version
+	}
+	return version, other
+}

@@ -68,14 +68,14 @@ Exit codes:
 				return err
 			}
 			if len(args) == 0 {
-				return g.listSessions(cmd, layout.Layout, format)
+				return listSessions(g, cmd, layout.Layout, format)
 			}
 			id, err := parseSession(args[1])
 			if err != nil {
 				return err
 			}
 			return g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-				return g.endSession(ctx, cmd, c, id, layout.Layout, act)
+				return endSession(ctx, g, cmd, c, id, layout.Layout, act)
 			})
 		},
 	}
@@ -111,7 +111,7 @@ func (s sessionPlaces) held() (n int) {
 }
 
 // findSessions returns the sessions that have places in queues of the namespace.
-func (g *globals) findSessions(ctx context.Context, c *zk.Client, layout holdfast.Layout) ([]sessionPlaces, error) {
+func findSessions(ctx context.Context, g *globals, c *zk.Client, layout holdfast.Layout) ([]sessionPlaces, error) {
 	found, err := findLocks(ctx, c, strings.TrimSuffix(g.namespace, "/")+"/", layout)
 	if err != nil {
 		return nil, err
@@ -176,10 +176,10 @@ func placeState(e holdfast.Entry) string {
 	return "waiting"
 }
 
-func (g *globals) listSessions(cmd *cobra.Command, layout holdfast.Layout, format output) error {
+func listSessions(g *globals, cmd *cobra.Command, layout holdfast.Layout, format output) error {
 	var all []sessionPlaces
 	err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
-		all, err = g.findSessions(ctx, c, layout)
+		all, err = findSessions(ctx, g, c, layout)
 		return err
 	})
 	if err != nil {
@@ -217,8 +217,8 @@ func few(names []string) string {
 }
 
 // endSession takes all places of a session away.
-func (g *globals) endSession(ctx context.Context, cmd *cobra.Command, c *zk.Client, id int64, layout holdfast.Layout, act actFlags) error {
-	all, err := g.findSessions(ctx, c, layout)
+func endSession(ctx context.Context, g *globals, cmd *cobra.Command, c *zk.Client, id int64, layout holdfast.Layout, act actFlags) error {
+	all, err := findSessions(ctx, g, c, layout)
 	if err != nil {
 		return err
 	}
@@ -227,13 +227,13 @@ func (g *globals) endSession(ctx context.Context, cmd *cobra.Command, c *zk.Clie
 	if i < 0 {
 		return &fault{exitNo, fmt.Errorf("session %s has no lock below %s, and waits for none", word, cut(g.namespace, 80)), "holdfast sessions lists those that have"}
 	}
-	g.showSession(cmd.ErrOrStderr(), word, all[i])
+	showSession(g, cmd.ErrOrStderr(), word, all[i])
 	if err := act.confirm(cmd, "take them away", word); err != nil {
 		return err
 	}
 	plan := deed.SessionPlan{Session: id, Places: all[i].places}
 	taken, record, err := plan.Do(ctx, c, deed.By{Name: owner(), Reason: act.reason})
-	g.tellAudit(cmd, record, err)
+	tellAudit(g, cmd, record, err)
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (g *globals) endSession(ctx context.Context, cmd *cobra.Command, c *zk.Clie
 }
 
 // showSession lists what a session is to lose.
-func (g *globals) showSession(w io.Writer, id string, s sessionPlaces) {
+func showSession(g *globals, w io.Writer, id string, s sessionPlaces) {
 	now := time.Now()
 	fmt.Fprintf(w, "session %s loses:\n", id)
 	for _, p := range s.places {

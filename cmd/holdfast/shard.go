@@ -236,7 +236,7 @@ func (w *sharder) work(ctx context.Context) error {
 	w.metrics.connected(c.contact)
 	session, err := c.client.Session(ctx)
 	if err == nil {
-		err = w.granted(session.Timeout())
+		err = granted(w.globals, session.Timeout())
 	}
 	if err != nil {
 		return err

@@ -78,15 +78,6 @@ func (f *tellFlags) end(k *taker, err error) error {
 // exitOf returns the exit code of run for err.
 func exitOf(err error) int { return report(io.Discard, "text", "run", err) }
 
-// A chosenCode is an error with the exit code of the process, which the user may have chosen.
-type chosenCode struct {
-	code int
-	err  error
-}
-
-func (c chosenCode) Error() string { return c.err.Error() }
-func (c chosenCode) Unwrap() error { return c.err }
-
 // whoFlags are the flags that say who acquires a lock.
 type whoFlags struct {
 	who    string

@@ -154,7 +154,7 @@ func (f *tfFlags) run(g *globals, ws terraform.Workspace, command []string, at e
 	if err != nil {
 		return t.unreachable(err)
 	}
-	if err := g.granted(session.Timeout()); err != nil {
+	if err := granted(g, session.Timeout()); err != nil {
 		return err
 	}
 	if least := 2 * supervise.KillMargin; session.Timeout() < least {
@@ -262,7 +262,7 @@ func (f *tfFlags) serve(g *globals, c *zk.Client, ws terraform.Workspace, t targ
 }
 
 // tfAsk runs f with a Backend for the subcommands. name is PROJECT or PROJECT/WORKSPACE.
-func (g *globals) tfAsk(ctx context.Context, stateDir, name string, f func(context.Context, *zk.Client, *terraform.Backend, terraform.Workspace) error) error {
+func tfAsk(ctx context.Context, g *globals, stateDir, name string, f func(context.Context, *zk.Client, *terraform.Backend, terraform.Workspace) error) error {
 	ws, err := terraform.ParseWorkspace(name)
 	if err != nil {
 		return usage("", "tf: %w", err)
@@ -285,6 +285,6 @@ func (g *globals) tfAsk(ctx context.Context, stateDir, name string, f func(conte
 }
 
 // tfAudit leaves an audit line about a workspace.
-func (g *globals) tfAudit(ctx context.Context, cmd *cobra.Command, c *zk.Client, action, path, reason string, act func() error) error {
-	return g.audited(ctx, cmd, c, deed.Entry{Action: action, Places: []deed.Place{{Path: path, Owner: owner(), Token: "0"}}}, reason, act)
+func tfAudit(ctx context.Context, g *globals, cmd *cobra.Command, c *zk.Client, action, path, reason string, act func() error) error {
+	return audited(ctx, g, cmd, c, deed.Entry{Action: action, Places: []deed.Place{{Path: path, Owner: owner(), Token: "0"}}}, reason, act)
 }

@@ -32,7 +32,7 @@ Exit codes:
 		Example: `  holdfast tf forgive --reason "nothing was created" network/prod`,
 		Args:    operands("project/workspace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.tfAsk(cmd.Context(), "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return tfAsk(cmd.Context(), g, "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				all, err := b.Unstored(ctx, ws)
 				switch {
 				case err != nil:
@@ -46,7 +46,7 @@ Exit codes:
 				if err := act.confirm(cmd, "give it up", ws.String()); err != nil {
 					return err
 				}
-				err = g.tfAudit(ctx, cmd, c, "tf forgive", b.LockPath(ws), act.reason, func() error {
+				err = tfAudit(ctx, g, cmd, c, "tf forgive", b.LockPath(ws), act.reason, func() error {
 					_, err := b.Forgive(ctx, ws)
 					return err
 				})

@@ -45,14 +45,14 @@ Exit codes:
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.tfAsk(cmd.Context(), "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return tfAsk(cmd.Context(), g, "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				if !strings.Contains(args[0], "/") {
 					ws.Name = ""
 				}
 				path := strings.TrimSuffix("/tf/"+ws.String(), "/")
 				if end {
 					was := false
-					err := g.tfAudit(ctx, cmd, c, "tf freeze --end", path, "", func() (err error) {
+					err := tfAudit(ctx, g, cmd, c, "tf freeze --end", path, "", func() (err error) {
 						was, err = b.Thaw(ctx, ws)
 						return err
 					})
@@ -66,7 +66,7 @@ Exit codes:
 					return err
 				}
 				f := terraform.Freeze{Reason: args[1], By: owner(), At: time.Now().UTC().Truncate(time.Second)}
-				err := g.tfAudit(ctx, cmd, c, "tf freeze", path, args[1], func() error { return b.Freeze(ctx, ws, f) })
+				err := tfAudit(ctx, g, cmd, c, "tf freeze", path, args[1], func() error { return b.Freeze(ctx, ws, f) })
 				if err != nil {
 					return err
 				}

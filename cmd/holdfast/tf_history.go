@@ -29,7 +29,7 @@ Exit codes:
 		Example: `  holdfast tf history network/prod`,
 		Args:    operands("project/workspace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.tfAsk(cmd.Context(), "", args[0], func(ctx context.Context, _ *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return tfAsk(cmd.Context(), g, "", args[0], func(ctx context.Context, _ *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				versions, err := b.History(ctx, ws)
 				if err != nil {
 					return err

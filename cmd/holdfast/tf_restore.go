@@ -39,12 +39,12 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			return g.tfAsk(cmd.Context(), stateDir, args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return tfAsk(cmd.Context(), g, stateDir, args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				if err := act.confirm(cmd, fmt.Sprintf("restore version %d", number), ws.String()); err != nil {
 					return err
 				}
 				var v terraform.Version
-				err := g.tfAudit(ctx, cmd, c, "tf restore", b.LockPath(ws), act.reason, func() (err error) {
+				err := tfAudit(ctx, g, cmd, c, "tf restore", b.LockPath(ws), act.reason, func() (err error) {
 					v, err = b.Restore(ctx, ws, number, owner())
 					return err
 				})

@@ -40,7 +40,7 @@ Exit codes:
 				}
 				number = n
 			}
-			return g.tfAsk(cmd.Context(), stateDir, args[0], func(ctx context.Context, _ *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return tfAsk(cmd.Context(), g, stateDir, args[0], func(ctx context.Context, _ *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				state, v, err := b.Read(ctx, ws, number)
 				if err != nil {
 					return err

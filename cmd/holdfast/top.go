@@ -73,7 +73,7 @@ Exit codes:
 			if interval < topShortest {
 				return usage("give a time such as 1s", "--interval %v is too short: want at least %v", interval, topShortest)
 			}
-			prefix, err := g.lockPrefix(args)
+			prefix, err := lockPrefix(g, args)
 			if err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ Exit codes:
 			}
 			m := newTopModel(interval, order, g.lockName)
 			m.colored = color.on(os.Stdout)
-			return g.top(cmd, m, prefix, layout.Layout)
+			return runTop(g, cmd, m, prefix, layout.Layout)
 		},
 	}
 	durationVar(cmd.Flags(), &interval, "interval", "", time.Second, "shortest time between two readings")
@@ -93,13 +93,13 @@ Exit codes:
 	return cmd
 }
 
-// top shows m until its user ends it.
-func (g *globals) top(cmd *cobra.Command, m *topModel, prefix string, layout holdfast.Layout) error {
+// runTop shows m until its user ends it.
+func runTop(g *globals, cmd *cobra.Command, m *topModel, prefix string, layout holdfast.Layout) error {
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
 	say := g.log.newSayer(os.Stderr)
 	defer say.flush()
-	return g.stay(ctx, say, func(c *connection) error {
+	return stay(ctx, g, say, func(c *connection) error {
 		c.quiet() // from now on, the screen tells
 		say.flush()
 
@@ -123,7 +123,7 @@ func (g *globals) top(cmd *cobra.Command, m *topModel, prefix string, layout hol
 			acting.Go(func() {
 				ctx, cancel := context.WithTimeout(background, g.timeout)
 				defer cancel()
-				err := g.do(ctx, cmd, c.client, &deed.Plan{Action: a, Path: path, Layout: layout, Token: places[0].Token, Places: places}, name, "")
+				err := carryOut(ctx, g, cmd, c.client, &deed.Plan{Action: a, Path: path, Layout: layout, Token: places[0].Token, Places: places}, name, "")
 				if errors.Is(err, context.DeadlineExceeded) {
 					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", g.timeout, err)
 				}

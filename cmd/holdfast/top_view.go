@@ -127,7 +127,7 @@ func (m *topModel) locks(rows int, at time.Time, old bool) []string {
 		return []string{"no locks"}
 	}
 	g := globals{}
-	l := g.listing(m.shown[m.top:min(m.top+rows, len(m.shown))], at)
+	l := lockListing(&g, m.shown[m.top:min(m.top+rows, len(m.shown))], at)
 	l.columns[0].cell = func(l located) string { return m.name(l.path) }
 	grid := l.grid(false)
 	return m.table(grid.rows, m.row-m.top, !m.inQueue, old)

@@ -13,7 +13,7 @@ import (
 func newTopics(g *globals) []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesTopic()},
-		{Use: "environment", Short: "Environment variables that holdfast reads and sets", Long: g.environmentTopic()},
+		{Use: "environment", Short: "Environment variables that holdfast reads and sets", Long: environmentTopic(g)},
 		{Use: "guarantees", Short: "What holdfast promises, and what it cannot promise", Long: guaranteesTopic},
 		{Use: "durations", Short: "How to write a duration", Long: durationsTopic},
 	}
@@ -80,7 +80,7 @@ var eventVariables = []variable{
 	{"HOLDFAST_AT", "when it happened"},
 }
 
-func (g *globals) environmentTopic() string {
+func environmentTopic(g *globals) string {
 	var flags []variable
 	g.flags.VisitAll(func(f *pflag.Flag) {
 		flags = append(flags, variable{envName(f.Name), "--" + f.Name})

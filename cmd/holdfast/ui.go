@@ -66,14 +66,14 @@ Exit codes:
   holdfast ui --listen :7480 --users users --https-cert cert.pem --https-key key.pem --allow-host locks.example.com`,
 		Args: operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			prefix, err := g.lockPrefix(args)
+			prefix, err := lockPrefix(g, args)
 			if err != nil {
 				return err
 			}
 			if err := f.check(); err != nil {
 				return err
 			}
-			return g.serveUI(cmd, &f, prefix)
+			return serveUI(g, cmd, &f, prefix)
 		},
 	}
 	f.register(cmd.Flags())
@@ -190,7 +190,7 @@ func (f *uiFlags) keys(log *slog.Logger) (*keyring, error) {
 	return files.open(origins{"tls-cert": "--https-cert", "tls-key": "--https-key"}, log)
 }
 
-func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
+func serveUI(g *globals, cmd *cobra.Command, f *uiFlags, prefix string) error {
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
 	say := g.log.newSayer(cmd.ErrOrStderr())
@@ -205,7 +205,7 @@ func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
 		return &fault{exitFailed, fmt.Errorf("--listen %s: %w", cut(f.listen, 80), err), "choose another address with --listen, or end the process that listens there"}
 	}
 	defer l.Close()
-	return g.stay(ctx, say, func(c *connection) error {
+	return stay(ctx, g, say, func(c *connection) error {
 		// A server that wants a login refuses the first request: that is an error now, and not only on the page.
 		if err := zk.Retry(ctx, func() error { _, _, err := c.client.Exists(ctx, parent(prefix)); return err }); err != nil {
 			return err

@@ -55,7 +55,7 @@ Exit codes:
 			}
 			return g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
 				if force {
-					err = g.unlockForced(ctx, cmd, c, args[0], path, reason, layout.Layout)
+					err = unlockForced(ctx, g, cmd, c, args[0], path, reason, layout.Layout)
 				} else {
 					err = notHeld(args[0], holdfast.NewDetached(c, path, 0, holdfast.WithLayout(layout.Layout)).Unlock(ctx, id))
 				}
@@ -88,7 +88,7 @@ func notHeld(name string, err error) error {
 }
 
 // unlockForced releases a detached lock whatever its id.
-func (g *globals) unlockForced(ctx context.Context, cmd *cobra.Command, c *zk.Client, name, path, reason string, layout holdfast.Layout) error {
+func unlockForced(ctx context.Context, g *globals, cmd *cobra.Command, c *zk.Client, name, path, reason string, layout holdfast.Layout) error {
 	queue, err := holdfast.List(ctx, c, path, layout)
 	switch {
 	case err != nil:
@@ -99,7 +99,7 @@ func (g *globals) unlockForced(ctx context.Context, cmd *cobra.Command, c *zk.Cl
 		return &fault{exitBusy, fmt.Errorf("%s is not detached, but held by %s", cut(name, 80), holder(queue[0], time.Now())),
 			"holdfast revoke asks the holder to release it; holdfast break takes it away"}
 	}
-	return g.audited(ctx, cmd, c, deed.Entry{Action: "unlock --force"}.Of(path, queue[:1]...), reason, func() error {
+	return audited(ctx, g, cmd, c, deed.Entry{Action: "unlock --force"}.Of(path, queue[:1]...), reason, func() error {
 		return notHeld(name, holdfast.Break(ctx, c, path, queue[0].Token))
 	})
 }

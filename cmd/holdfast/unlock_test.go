@@ -55,7 +55,7 @@ func TestForcedUnlockAtAServerThatIsBehind(t *testing.T) {
 				})
 				cmd := &cobra.Command{}
 				cmd.SetErr(io.Discard)
-				if err := new(globals).unlockForced(t.Context(), cmd, reader, "db", path, "", layout.Curator); err != nil {
+				if err := unlockForced(t.Context(), new(globals), cmd, reader, "db", path, "", layout.Curator); err != nil {
 					t.Errorf("the lock is held: %v", err)
 				}
 				if _, held, err := admin.Exists(t.Context(), claim.Path); held || err != nil {

@@ -110,7 +110,7 @@ Exit codes:
 			if cmd.Flags().Changed("exec") && strings.TrimSpace(command) == "" {
 				return usage("give a command line for the shell", "--exec is empty")
 			}
-			prefix, err := g.lockPrefix(args)
+			prefix, err := lockPrefix(g, args)
 			if err != nil {
 				return err
 			}
@@ -153,7 +153,7 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 			w.say.line("the server has no persistent watches (ZooKeeper 3.6): all locks are read once a second or less often")
 		}
 	}
-	return w.globals.stay(ctx, w.say, func(c *connection) error {
+	return stay(ctx, w.globals, w.say, func(c *connection) error {
 		report := w.print
 		if w.command != "" {
 			queue := make(chan eventDocument, commandBacklog)
@@ -217,7 +217,7 @@ func untilStopped(ctx context.Context) (_ context.Context, stop func()) {
 
 // stay runs f with a connection until f returns or ctx ends. It is for the commands that go on when no server
 // answers. The end of ctx is no error, except that ctrl-C ends the script around the command, too.
-func (g *globals) stay(ctx context.Context, say *sayer, f func(*connection) error) error {
+func stay(ctx context.Context, g *globals, say *sayer, f func(*connection) error) error {
 	t, err := g.target()
 	if err != nil {
 		return err
