@@ -29,12 +29,17 @@ const lockPath = "/holdfast/locks/job"
 
 func newTestTaker(srv *zktest.Server) *taker {
 	g := &globals{namespace: "/holdfast/locks", timeout: 10 * time.Second}
-	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{layout.Curator}}, say: newTestSayer()}
+	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{layout.Curator}}, say: newQueue(nil)}
 }
 
-// newTestSayer returns a sayer that keeps its messages. It has no goroutine, which would outlast
-// its bubble.
-func newTestSayer() *sayer { return &sayer{queue: make(chan said, 32)} }
+// saidBy returns what has been said on k.say so far. Nothing else may take the messages.
+func saidBy(k *taker) string {
+	var text strings.Builder
+	now := make(chan struct{})
+	close(now)
+	k.say.deliver(&text, now)
+	return text.String()
+}
 
 func queueOf(t *testing.T, c *zk.Client) []holdfast.Entry {
 	t.Helper()
@@ -249,12 +254,8 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 		if queue := queueOf(t, c); len(queue) != 1 {
 			t.Errorf("the queue is %v; want the holder alone", queue)
 		}
-		want := said{line: "holdfast: waiting for job: held by somebody for 3s, position 1 of 1\n"}
-		if got := <-k.say.queue; got != want {
-			t.Errorf("after a second: %q; want %q", got.line, want.line)
-		}
-		if len(k.say.queue) > 0 {
-			t.Errorf("it also said: %q", (<-k.say.queue).line)
+		if got, want := saidBy(k), "holdfast: waiting for job: held by somebody for 3s, position 1 of 1\n"; got != want {
+			t.Errorf("after a second: %q; want %q", got, want)
 		}
 	})
 }
@@ -790,4 +791,13 @@ func TestSessionOfTheHoldIsChecked(t *testing.T) {
 			t.Errorf("take: %v; want the error of the check", err)
 		}
 	})
+}
+
+// A time that is too short for this server is the user's to change: nobody holds the lock, and a server answers.
+func TestLockThatExpiresTooSoonIsAWrongCommandLine(t *testing.T) {
+	k := &taker{name: "db", path: "/l"}
+	err := k.failed(&holdfast.Error{Op: "lock", Path: "/l", Err: fmt.Errorf("%w: let it last longer than 2ms", zk.ErrBadArguments)})
+	if got := explain(err).code; got != exitUsage {
+		t.Errorf("%v: exit code %d; want %d", err, got, exitUsage)
+	}
 }

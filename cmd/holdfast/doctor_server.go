@@ -204,8 +204,7 @@ func someOf(ctx context.Context) time.Duration {
 }
 
 var (
-	versionLine = regexp.MustCompile(`(?m)^([\w .-]{1,60}) version: ([^\s,]{1,60})`)
-	modeLine    = regexp.MustCompile(`(?m)^Mode: ([\w-]{1,30})`)
+	modeLine = regexp.MustCompile(`(?m)^Mode: ([\w-]{1,30})`)
 )
 
 // ask sends the four-letter word srvr and reads the version and the mode. A server may not answer it. A port that

@@ -25,11 +25,3 @@ func TestDurationsAreReadAsPeopleWriteThem(t *testing.T) {
 		}
 	}
 }
-
-func TestHelpShowsNoDefaultOfZero(t *testing.T) {
-	for _, cmd := range newRoot().Commands() {
-		if usage := cmd.Flags().FlagUsages(); strings.Contains(usage, "(default 0") {
-			t.Errorf("%s: a default of zero in its help:\n%s", cmd.Name(), usage)
-		}
-	}
-}

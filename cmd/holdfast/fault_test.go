@@ -31,12 +31,3 @@ func TestExitCodesOfErrors(t *testing.T) {
 		}
 	}
 }
-
-// A time that is too short for this server is the user's to change: nobody holds the lock, and a server answers.
-func TestLockThatExpiresTooSoonIsAWrongCommandLine(t *testing.T) {
-	k := &taker{name: "db", path: "/l"}
-	err := k.failed(&holdfast.Error{Op: "lock", Path: "/l", Err: fmt.Errorf("%w: let it last longer than 2ms", zk.ErrBadArguments)})
-	if got := explain(err).code; got != exitUsage {
-		t.Errorf("%v: exit code %d; want %d", err, got, exitUsage)
-	}
-}

@@ -42,11 +42,6 @@ func TestTextOfOthersIsCut(t *testing.T) {
 			t.Errorf("%s: %d bytes", name, len(tt.text))
 		}
 	}
-	s := newTestSayer()
-	s.line("waiting for %s: %s", strings.Repeat("n", 100_000), "held by x")
-	if m := <-s.queue; len(m.line) > maxMessage || !strings.Contains(m.line, "held by x") {
-		t.Errorf("%d bytes: %.300s", len(m.line), m.line)
-	}
 }
 
 // status shows the holder, also if it cannot read what is beside the queue. It does not say that a lock is free then.

@@ -85,7 +85,8 @@ func TestDistance(t *testing.T) {
 func TestMessagesDoNotWaitForTheirReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe() // nobody reads from it
-		s := newSayer(w)
+		s, end := newQueue(nil), make(chan struct{})
+		go s.deliver(w, end)
 		start := time.Now()
 		for range 100 {
 			s.line("hello")
@@ -98,6 +99,6 @@ func TestMessagesDoNotWaitForTheirReader(t *testing.T) {
 			t.Errorf("flush took %v; want it to give up after a second", d)
 		}
 		r.Close()
-		close(s.queue)
+		close(end)
 	})
 }

@@ -328,10 +328,10 @@ func samples() map[string]any {
 		},
 		"Config": configDocument{
 			APIVersion: apiVersion, Kind: "Config",
-			Files: []fileDocument{{"/home/ann/.config/holdfast/config.yaml", layerUser, true}, {systemConfig, layerSystem, false}},
+			Files: []fileDocument{{"/home/ann/.config/holdfast/config.yaml", layerUser, true}, {"/etc/holdfast/config.yaml", layerSystem, false}},
 			Settings: []settingDocument{
 				{"server", "zk://zk1:2181", layerProfile, "/home/ann/.config/holdfast/config.yaml:4 (profile laptop)"},
-				{"session-timeout", "10s", layerDefault, "default"},
+				{"session-timeout", "10s", "default", "default"},
 			},
 		},
 		"HerdComparison": herdDocument{apiVersion, "HerdComparison", "zk://zk1:2181", 5, []herdRow{
@@ -340,7 +340,7 @@ func samples() map[string]any {
 		"AuditLog": deed.Log{APIVersion: apiVersion, Kind: "AuditLog", Items: []deed.Entry{
 			deed.Entry{ID: "JBSWY3DPEHPK3PXP", At: t0, Action: "sessions end", Session: "0x100200a0001", By: "ops@web1:9", Reason: "host is gone", Outcome: "done"}.Of(held.path, held.queue[:1]...),
 		}},
-		"Message": messageDocument{now, levelError, "no server of zk://zk1:2181 answered", "start a server"},
+		"Message": messageDocument{now, "ERROR", "no server of zk://zk1:2181 answered", "start a server"},
 	}
 	maps.Copy(all, sampleRuns(t0))
 	maps.Copy(all, sampleBenchmarks(t0))

@@ -112,8 +112,8 @@ func TestMessagesReadABoundedNumberOfPlaces(t *testing.T) {
 		if explain(err).code != exitBusy || !strings.Contains(err.Error(), "held by ann") {
 			t.Errorf("%v; want that ann holds it", err)
 		}
-		if said := (<-k.say.queue).line; !strings.Contains(said, "held by ann") || !strings.Contains(said, "999 or more waiting before this one") {
-			t.Errorf("said %q", said)
+		if got := saidBy(k); !strings.Contains(got, "held by ann") || !strings.Contains(got, "999 or more waiting before this one") {
+			t.Errorf("said %q", got)
 		}
 	})
 }

@@ -75,8 +75,9 @@ func (l *clientLogFlags) newLiveSayer(w io.Writer) *sayer {
 	if f, ok := w.(*os.File); ok && l.format != "json" {
 		on = screenOf(f)
 	}
-	s := newSayerOn(w, on)
+	s := newQueue(on)
 	s.log = *l
+	go s.deliver(w, nil)
 	return s
 }
 

@@ -111,3 +111,11 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, defaultOf(f), strings.ReplaceAll(usage, "|", `\|`))
 	})
 }
+
+func TestHelpShowsNoDefaultOfZero(t *testing.T) {
+	for _, cmd := range newRoot().Commands() {
+		if usage := cmd.Flags().FlagUsages(); strings.Contains(usage, "(default 0") {
+			t.Errorf("%s: a default of zero in its help:\n%s", cmd.Name(), usage)
+		}
+	}
+}

@@ -23,23 +23,38 @@ type said struct {
 	heard    chan<- struct{} // closed when the line is printed, if not nil
 }
 
-func newSayer(w io.Writer) *sayer { return newSayerOn(w, nil) }
+// newSayer returns a sayer that prints to w.
+func newSayer(w io.Writer) *sayer {
+	s := newQueue(nil)
+	go s.deliver(w, nil)
+	return s
+}
 
-func newSayerOn(w io.Writer, screen *screen) *sayer {
-	s := &sayer{queue: make(chan said, 32), screen: screen}
-	go func() {
-		for m := range s.queue {
-			text := m.line
-			if s.screen != nil {
-				text = s.screen.render(m)
-			}
-			_, _ = io.WriteString(w, text) // a failure cannot be reported anywhere
-			if m.heard != nil {
-				close(m.heard)
+// newQueue returns a sayer whose messages wait for deliver. screen may be nil.
+func newQueue(screen *screen) *sayer { return &sayer{queue: make(chan said, 32), screen: screen} }
+
+// deliver prints the messages to w. When until is closed and no message is left, deliver returns.
+func (s *sayer) deliver(w io.Writer, until <-chan struct{}) {
+	for {
+		var m said
+		select {
+		case m = <-s.queue:
+		default:
+			select {
+			case m = <-s.queue:
+			case <-until:
+				return
 			}
 		}
-	}()
-	return s
+		text := m.line
+		if s.screen != nil {
+			text = s.screen.render(m)
+		}
+		_, _ = io.WriteString(w, text) // a failure cannot be reported anywhere
+		if m.heard != nil {
+			close(m.heard)
+		}
+	}
 }
 
 // line prints one line.

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -307,3 +308,5 @@ func software(text []byte) (version, other string) {
 	}
 	return version, other
 }
+
+var versionLine = regexp.MustCompile(`(?m)^([\w .-]{1,60}) version: ([^\s,]{1,60})`)

@@ -70,7 +70,9 @@ func TestSettingsOfThePackages(t *testing.T) {
 		if !ok {
 			continue
 		}
-		if _, err := parseTarget(server); err != nil {
+		g := newGlobals()
+		g.server = server
+		if _, err := g.target(); err != nil {
 			t.Error(err)
 		}
 	}
