@@ -70,12 +70,12 @@ func TestPageSaysNoBeforeAnotherLeads(t *testing.T) {
 		now  bool // the page says no at once
 	}{
 		{"the connection ends", func(srv *zktest.Server, door *doorway) func() {
-			door.set(errRefused)
+			door.set(errNoServer)
 			srv.CloseClientConnections()
 			return func() {}
 		}, true},
 		{"the network loses all packets", func(srv *zktest.Server, door *doorway) func() {
-			door.set(errRefused)
+			door.set(errNoServer)
 			return srv.Stall()
 		}, false},
 	} {
@@ -133,7 +133,7 @@ func TestPageFollowsTheTerm(t *testing.T) {
 		k, leader, next := startLeader(t, srv, door, time.Second)
 		defer leader.close()
 		defer k.page.close()
-		door.set(errRefused)
+		door.set(errNoServer)
 		srv.CloseClientConnections()
 		synctest.Wait()
 		if code, _ := asked(t, k.page, "/leader"); code != 503 {
@@ -229,7 +229,7 @@ func TestPageForgetsTheLeader(t *testing.T) {
 		if code, d := asked(t, p, "/"); code != 200 || d.Name != "other" || d.IsLeader {
 			t.Errorf("/ is %d, %+v; want the leader", code, d)
 		}
-		door.set(errRefused)
+		door.set(errNoServer)
 		srv.CloseClientConnections()
 		time.Sleep(11 * time.Second)
 		if code, d := asked(t, p, "/"); code != 503 || d.Name != "" || d.Connected || *d.AsOfMS < 10_000 {
