@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
 )
 
 // Bash puts the common beginning of several names into the command line without quotes.
@@ -87,10 +88,10 @@ func listenSilently(t *testing.T) string {
 func TestCompletionOfASilentServerEndsSoon(t *testing.T) {
 	t.Parallel()
 	silent := listenSilently(t)
-	g := newGlobals()
-	g.systemFile = ""
+	g := conn.NewFlags()
+	g.SystemFile = ""
 	cmd := newStatus(g)
-	g.client(cmd)
+	g.Register(cmd)
 	if err := cmd.Flags().Parse([]string{"--server", "zk://" + silent}); err != nil {
 		t.Fatal(err)
 	}

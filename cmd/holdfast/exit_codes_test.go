@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 )
 
 // commands returns all commands below root, with their paths without the name of the program.
@@ -44,7 +47,7 @@ var triedElsewhere = map[string]string{
 
 // Every exit code that the help of a command lists is the result of that command in a script.
 func TestEveryDocumentedExitCodeIsTried(t *testing.T) {
-	known := documentedCodes(runExitCodes() + "\n" + otherExitCodes())
+	known := documentedCodes(term.RunExitCodes() + "\n" + term.OtherExitCodes())
 	all := commands(newRoot())
 	tried := triedCodes(t, all)
 	checked := 0
@@ -149,7 +152,7 @@ func TestExitCodesAreFoundInHelp(t *testing.T) {
 
 // The topic environment has every variable whose name is in the sources.
 func TestTopicHasEveryVariable(t *testing.T) {
-	topic := environmentTopic(newGlobals())
+	topic := environmentTopic(conn.NewFlags())
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

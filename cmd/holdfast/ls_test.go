@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
@@ -62,8 +64,8 @@ func TestLsOfManyLocks(t *testing.T) {
 		t.Fatalf("%d locks, %v", len(found), err)
 	}
 	var printed bytes.Buffer
-	g := &globals{namespace: "/holdfast/locks"}
-	if err := show(&printed, &printer{format: "json"}, lockListing(g, found, time.Now())); err != nil {
+	g := &conn.Flags{Namespace: "/holdfast/locks"}
+	if err := term.Show(&printed, &term.Printer{Format: "json"}, lockListing(g, found, time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/reserve"
 	"holdfast/zktest"
 )
@@ -38,12 +39,12 @@ func (p *lastLine) Write(text []byte) (int, error) {
 func screened(t *testing.T, srv *zktest.Server) (k *taker, shown func() string, stop func()) {
 	t.Setenv("TERM", "xterm")
 	k = newTestTaker(srv)
-	k.say = newQueue(newScreen(func() int { return 200 }))
+	k.say = term.NewQueue(term.NewScreen(func() int { return 200 }))
 	var p lastLine
 	end, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		k.say.deliver(&p, end)
+		k.say.Deliver(&p, end)
 	}()
 	shown = func() string {
 		synctest.Wait()
@@ -70,7 +71,7 @@ func TestProgressOfAWait(t *testing.T) {
 		k, shown, stop := screened(t, srv)
 		defer stop()
 		door := &doorway{srv: srv}
-		k.target.zk = door.config()
+		k.target.ZK = door.config()
 		ended := make(chan *tenure, 1)
 		go func() {
 			got, err := k.take(nil)
@@ -102,9 +103,9 @@ func TestProgressOfAWait(t *testing.T) {
 		}
 		got := <-ended
 		want(0, "")
-		defer got.close()
+		defer got.Close()
 		// Nothing is drawn once the command has the terminal.
-		k.say.progress(slotQueue, "late")
+		k.say.Progress(term.SlotQueue, "late")
 		want(0, "")
 	})
 }
@@ -143,6 +144,6 @@ func TestProgressOfAReservation(t *testing.T) {
 		if got := shown(); !strings.Contains(got, "waiting for job: held until 2000-01-01T01:00:0") || !strings.Contains(got, "by ann (--min-hold)") {
 			t.Errorf("after its end: %q", got)
 		}
-		(<-ended).close()
+		(<-ended).Close()
 	})
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"holdfast/internal/cli/conn"
 )
 
 var writeReference = flag.Bool("write", false, "write docs/reference/cli.md from the help")
@@ -43,7 +45,7 @@ func TestReferenceIsTheHelp(t *testing.T) {
 // reference returns the help of all commands as Markdown.
 func reference(root *cobra.Command) string {
 	var b strings.Builder
-	clients := newGlobals().flags
+	clients := conn.NewFlags().FlagSet
 	fmt.Fprintf(&b, "\n## holdfast\n\n```text\n%s\n```\n\n", root.Long)
 	flagTable(&b, clients)
 	for _, cmd := range withPages(root)[1:] {

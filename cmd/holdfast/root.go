@@ -9,10 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 )
 
 func newRoot() *cobra.Command {
-	g := newGlobals()
+	g := conn.NewFlags()
 	var version bool
 	root := &cobra.Command{
 		Use:   "holdfast",
@@ -40,12 +43,12 @@ environment), and so can configuration files and their profiles (holdfast help c
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 				hint = "did you mean holdfast " + strings.Join(near, ", ") + "?"
 			}
-			return usage(hint, "unknown command %q", cut(args[0], 100))
+			return term.Usage(hint, "unknown command %q", term.Cut(args[0], 100))
 		},
 	}
-	root.Flags().AddFlagSet(g.flags) // for the help, and for --server before a command
+	root.Flags().AddFlagSet(g.FlagSet) // for the help, and for --server before a command
 	root.Flags().BoolVar(&version, "version", false, "print the version")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagFault(g.flags, cmd, err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagFault(g.FlagSet, cmd, err) })
 	for _, client := range []*cobra.Command{
 		newRun(g),
 		newLock(g),
@@ -66,12 +69,12 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newBench(g),
 		newMCP(g),
 	} {
-		g.client(client)
+		g.Register(client)
 		root.AddCommand(client)
 	}
 	root.AddCommand(newTerraform(g))
 	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())
-	root.AddCommand(newConfig(g), newCompletion(), newMan())
+	root.AddCommand(conn.NewConfig(g), newCompletion(), newMan())
 	root.AddCommand(newTopics(g)...)
 	root.SetHelpCommand(newHelp())
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -87,9 +90,9 @@ func flagFault(clients *pflag.FlagSet, cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("%s --help lists the flags", cmd.CommandPath())
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if clients.Lookup(unknown.GetSpecifiedName()) != nil {
-			return usage(hint, "%s: --%s is a flag of the commands that use locks only", cmd.Name(), unknown.GetSpecifiedName())
+			return term.Usage(hint, "%s: --%s is a flag of the commands that use locks only", cmd.Name(), unknown.GetSpecifiedName())
 		}
-		if near := nearest(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {
+		if near := term.NearestFlag(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {
 			hint = fmt.Sprintf("did you mean --%s?", near)
 		}
 	}
@@ -99,18 +102,18 @@ func flagFault(clients *pflag.FlagSet, cmd *cobra.Command, err error) error {
 	}
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		if flag := invalid.GetFlag(); flag.Value.Type() == "bool" {
-			return usage(hintOfSwitch(flag.Name, invalid.GetValue()), "%s: --%s=%s: --%[2]s takes no value", cmd.Name(), flag.Name, cut(invalid.GetValue(), 100))
+			return term.Usage(hintOfSwitch(flag.Name, invalid.GetValue()), "%s: --%s=%s: --%[2]s takes no value", cmd.Name(), flag.Name, term.Cut(invalid.GetValue(), 100))
 		}
-		text = strings.Replace(text, invalid.Unwrap().Error(), reasonOf(err).Error(), 1)
-		text = strings.Replace(text, strconv.Quote(invalid.GetValue()), strconv.Quote(cut(invalid.GetValue(), 100)), 1)
+		text = strings.Replace(text, invalid.Unwrap().Error(), term.FlagReason(err).Error(), 1)
+		text = strings.Replace(text, strconv.Quote(invalid.GetValue()), strconv.Quote(term.Cut(invalid.GetValue(), 100)), 1)
 	}
-	return usage(hint, "%s: %s", cmd.Name(), text) // report shortens it
+	return term.Usage(hint, "%s: %s", cmd.Name(), text) // report shortens it
 }
 
 // hintOfSwitch says what to give instead of a flag without a value that has one.
 func hintOfSwitch(name, value string) string {
-	if _, err := parseDuration(value); name == "try" && err == nil {
-		return "to wait for some time, give --wait " + cut(value, 40)
+	if _, err := term.ParseDuration(value); name == "try" && err == nil {
+		return "to wait for some time, give --wait " + term.Cut(value, 40)
 	}
 	return fmt.Sprintf("give --%s alone, or leave it out", name)
 }

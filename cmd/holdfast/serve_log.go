@@ -6,12 +6,14 @@ import (
 	"log/slog"
 
 	"github.com/spf13/pflag"
+
+	"holdfast/internal/cli/term"
 )
 
 // serveLogFlags are the flags for the log on stderr.
 type serveLogFlags struct {
 	level  logLevel
-	format logFormat
+	format term.LogFormat
 }
 
 func (l *serveLogFlags) register(f *pflag.FlagSet) {

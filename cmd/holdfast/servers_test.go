@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -69,12 +71,12 @@ func TestWaitForEverOutlastsItsServers(t *testing.T) {
 				}
 				door := &doorway{srv: srv, err: tt.first}
 				k := newTestTaker(srv)
-				k.target.zk = door.config()
+				k.target.ZK = door.config()
 				var messages strings.Builder
 				enough, done := make(chan struct{}), make(chan struct{})
 				go func() {
 					defer close(done)
-					k.say.deliver(&messages, enough)
+					k.say.Deliver(&messages, enough)
 				}()
 				began := time.Now()
 				var end time.Duration // the end of the outage
@@ -100,7 +102,7 @@ func TestWaitForEverOutlastsItsServers(t *testing.T) {
 				if err := tenure.hold.Unlock(); err != nil {
 					t.Error(err)
 				}
-				tenure.close()
+				tenure.Close()
 				close(enough)
 				<-done
 				got := messages.String()
@@ -155,12 +157,12 @@ func TestBoundedWaitsForServersEnd(t *testing.T) {
 					}()
 				}
 				k := newTestTaker(srv)
-				k.target.zk = door.config()
+				k.target.ZK = door.config()
 				k.try, k.bounded, k.wait = tt.try, tt.wait > 0, tt.wait
 				began := time.Now()
 				_, err = k.take(nil)
 				took := time.Since(began)
-				if !errors.Is(err, errUnreachable) || explain(err).code != exitUnavailable || !strings.HasPrefix(explain(err).err.Error(), tt.error) {
+				if !errors.Is(err, conn.ErrUnreachable) || term.Explain(err).Code != term.ExitUnavailable || !strings.HasPrefix(term.Explain(err).Err.Error(), tt.error) {
 					t.Errorf("take: %v; want %s", err, tt.error)
 				}
 				if took < tt.want || took > tt.want+time.Second {
@@ -191,7 +193,7 @@ func TestSignalEndsAWaitForServersAtOnce(t *testing.T) {
 				k := newTestTaker(srv)
 				stuck := make(chan struct{})
 				if !tt.later {
-					k.target.zk.Dial = func(context.Context, string, string) (net.Conn, error) {
+					k.target.ZK.Dial = func(context.Context, string, string) (net.Conn, error) {
 						<-stuck
 						return nil, errNoServer
 					}
@@ -211,7 +213,7 @@ func TestSignalEndsAWaitForServersAtOnce(t *testing.T) {
 				synctest.Wait()
 				select {
 				case err := <-ended:
-					if !errors.Is(err, exitCode(128+2)) {
+					if !errors.Is(err, term.ExitCode(128+2)) {
 						t.Errorf("take: %v; want exit code 130", err)
 					}
 				default:

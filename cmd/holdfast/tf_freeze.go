@@ -8,11 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/terraform"
 	"holdfast/zk"
 )
 
-func newTerraformFreeze(g *globals) *cobra.Command {
+func newTerraformFreeze(g *conn.Flags) *cobra.Command {
 	var end bool
 	cmd := &cobra.Command{
 		Use:   "freeze [flags] PROJECT/WORKSPACE [REASON]",
@@ -33,14 +35,14 @@ Exit codes:
 		Example: `  holdfast tf freeze network "release 9"
   holdfast tf freeze --end network`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := operands("project/workspace", "[reason]")(cmd, args); err != nil {
+			if err := term.Operands("project/workspace", "[reason]")(cmd, args); err != nil {
 				return err
 			}
 			switch {
 			case end && len(args) == 2:
-				return usage("leave out the reason", "freeze: --end takes no reason")
+				return term.Usage("leave out the reason", "freeze: --end takes no reason")
 			case !end && (len(args) < 2 || strings.TrimSpace(args[1]) == ""):
-				return usage("say why: holdfast tf freeze "+cut(args[0], 80)+` "release 9"`, "freeze: no reason given")
+				return term.Usage("say why: holdfast tf freeze "+term.Cut(args[0], 80)+` "release 9"`, "freeze: no reason given")
 			}
 			return nil
 		},
@@ -60,7 +62,7 @@ Exit codes:
 					case err != nil:
 						return err
 					case !was:
-						return &fault{exitNo, fmt.Errorf("%s is not frozen", args[0]), ""}
+						return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s is not frozen", args[0])}
 					}
 					_, err = fmt.Fprintf(cmd.OutOrStdout(), "thawed %s\n", args[0])
 					return err

@@ -6,11 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/terraform"
 	"holdfast/zk"
 )
 
-func newTerraformRestore(g *globals) *cobra.Command {
+func newTerraformRestore(g *conn.Flags) *cobra.Command {
 	var stateDir string
 	var act actFlags
 	cmd := &cobra.Command{
@@ -33,7 +35,7 @@ Exit codes:
   78  wrong configuration`,
 		Example: `  holdfast tf history network/prod
   holdfast tf restore network/prod 41`,
-		Args: operands("project/workspace", "version"),
+		Args: term.Operands("project/workspace", "version"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := parseVersion(args[1])
 			if err != nil {
