@@ -23,6 +23,7 @@ import (
 // A Layer is a place of settings. For each setting, the first layer that has it wins.
 type Layer string
 
+// The places, the first first.
 const (
 	LayerFlag        Layer = "flag"
 	LayerEnvironment Layer = "environment"

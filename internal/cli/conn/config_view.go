@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/cli/term"
 )
 
+// NewConfig returns the command config.
 func NewConfig(g *Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
@@ -55,6 +56,7 @@ Windows) to do without the user's file.`,
 	return cmd
 }
 
+// A ConfigDocument is the JSON of config view.
 type ConfigDocument struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -62,12 +64,14 @@ type ConfigDocument struct {
 	Settings   []SettingDocument `json:"settings"`
 }
 
+// A FileDocument is a configuration file in a ConfigDocument.
 type FileDocument struct {
 	Path  string `json:"path"`
 	Layer Layer  `json:"layer"`
 	Found bool   `json:"found"`
 }
 
+// A SettingDocument is the value of a flag in a ConfigDocument.
 type SettingDocument struct {
 	Name   string `json:"name"` // of the flag, which is the key, too
 	Value  string `json:"value"`

@@ -158,6 +158,7 @@ func Cause(err error, took time.Duration) string {
 	return strings.TrimPrefix(err.Error(), "zklocal: ")
 }
 
+// TimedOut reports whether err says that an answer did not come in time.
 func TimedOut(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded)
@@ -232,7 +233,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// ErrUnreachable is wrapped by every [unreachable].
+// ErrUnreachable is wrapped by the error of every wait for a server that timed out.
 var ErrUnreachable = errors.New("no server answered")
 
 // unreachable is the error of a wait for a server that has timed out.

@@ -14,8 +14,8 @@ import (
 // Flags are the flags of the commands that connect to a server. They are not persistent flags
 // of the root, because serve has flags of its own with the same names.
 type Flags struct {
-	Server    string
-	Namespace string
+	Server    string        // as it was given: Target parses it
+	Namespace string        // the path above all lock names
 	Timeout   time.Duration // of the session
 	Secure    SecureFlags
 	Log       term.LogFlags
@@ -25,11 +25,12 @@ type Flags struct {
 	TimeoutGiven bool // by flag, environment, configuration or URL
 
 	FlagSet    *pflag.FlagSet    // the flags above; every client command has them
-	from       map[string]origin // of their values
+	SystemFile string            // the system's configuration file
+	from       map[string]origin // of the values of the flags
 	files      []*configFile
-	SystemFile string
 }
 
+// NewFlags returns the flags with their defaults. Register gives them to commands.
 func NewFlags() *Flags {
 	g := &Flags{FlagSet: pflag.NewFlagSet("clients", pflag.ContinueOnError), SystemFile: systemConfig}
 	g.FlagSet.StringVar(&g.Server, "server", "", "server of the locks: zk://h1:port,h2:port/chroot, zks://… for TLS, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")

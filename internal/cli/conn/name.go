@@ -64,6 +64,7 @@ const TreePart = "%2F"
 // directory with such a name looks like a holder that never releases, or like a lock of another kind.
 var placeLike = regexp.MustCompile(`(?:lock-|__WRIT__|__READ__|latch-|__r?lock__|-[RW]-|_lock_|^x--?\d+-|^lock--?\d+-?)(?:\d{10}|-\d{9,10})$`)
 
+// CheckNamespace returns an error if the namespace is no path.
 func (g *Flags) CheckNamespace() error {
 	if err := zk.ValidatePath(g.Namespace); err != nil {
 		return g.blame("namespace", term.Misconfigured("give a path such as /holdfast/locks", "namespace %q: %s", term.Cut(g.Namespace, 100), PathReason(g.Namespace, err)))

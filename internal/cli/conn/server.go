@@ -118,7 +118,7 @@ type Connection struct {
 }
 
 // Connect waits for a session, at most for patience; 0 is no limit. While no server answers, it reports
-// so on stderr. The reports go on until the caller calls quiet.
+// so on stderr. The reports go on until the caller calls Quiet.
 func (g *Flags) Connect(ctx context.Context, t Target, patience time.Duration, say *term.Sayer) (_ *Connection, err error) {
 	if err := t.admits(ctx); err != nil {
 		return nil, err
@@ -242,7 +242,7 @@ func (t Target) Explain(err error) error {
 }
 
 // Watch calls lost when no server has answered for the session timeout. Otherwise an operation would
-// wait for ever. watch returns when ctx ends.
+// wait for ever. Watch returns when ctx ends.
 func (c *Connection) Watch(ctx context.Context, timeout time.Duration, lost func(error)) {
 	for {
 		within, cancel := context.WithTimeoutCause(ctx, timeout, ErrUnreachable)

@@ -22,9 +22,10 @@ import (
 // SecureFlags are the flags for TLS and authentication of a client. A password comes from a file,
 // because others can read the command line and the environment.
 type SecureFlags struct {
-	ca, cert, key, ServerName string
-	auth                      string // SCHEME:USER
-	passwordFile              string
+	ServerName    string // of the certificate of the server
+	ca, cert, key string
+	auth          string // SCHEME:USER
+	passwordFile  string
 
 	from map[string]origin // of the values
 }

@@ -19,18 +19,22 @@ import (
 // not inherit the settings of the job that starts it: see BecomeNeutral.
 
 const (
-	hostLinger = "10s"
-	LogName    = "host.log"
-	maxHostLog = 1 << 20
+	// LogName is the name of the host's log in the directory of the store.
+	LogName = "host.log"
 
-	// Lines of a detached serve on stdout.
+	// Ready is the line of a detached serve on stdout when it serves, and Failed the beginning of the line if it cannot.
 	Ready  = "ready"
 	Failed = "failed: "
 )
 
-// hostPatience is how long Start waits for the host to report that it is ready or has failed. A
+const (
+	linger = "10s"
+	maxLog = 1 << 20
+)
+
+// patience is how long Start waits for the host to report that it is ready or has failed. A
 // host with a large store takes longer; zklocal goes on waiting.
-const hostPatience = 2 * time.Second
+const patience = 2 * time.Second
 
 // Start starts a detached host. zklocal calls it if the directory has none. If the host cannot
 // start, the error has the reason.
@@ -39,7 +43,7 @@ func Start(dir string) error {
 	if err != nil {
 		return err
 	}
-	log, err := openHostLog(dir)
+	log, err := openLog(dir)
 	if err != nil {
 		return err
 	}
@@ -51,10 +55,10 @@ func Start(dir string) error {
 	}
 	defer said.Close()
 	defer say.Close()
-	cmd := exec.Command(exe, "serve", watchdog.DetachedFlag, watchdog.DataDirFlag, dir, "--linger", hostLinger)
+	cmd := exec.Command(exe, "serve", watchdog.DetachedFlag, watchdog.DataDirFlag, dir, "--linger", linger)
 	cmd.Args[0] = "holdfast"
 	cmd.Dir = string(filepath.Separator) // any other directory could not be unmounted
-	cmd.Env = hostEnv()
+	cmd.Env = environ()
 	cmd.Stdout, cmd.Stderr = say, log
 	detach(cmd)
 	before, _ := log.Stat()
@@ -63,8 +67,8 @@ func Start(dir string) error {
 	}
 	go cmd.Wait() // or a killed host stays a zombie while this process runs
 	say.Close()
-	_ = said.SetReadDeadline(time.Now().Add(hostPatience)) // if it fails, the wait ends with the host
-	ready, reason := hostStarted(said)
+	_ = said.SetReadDeadline(time.Now().Add(patience)) // if it fails, the wait ends with the host
+	ready, reason := awaitReady(said)
 	switch {
 	case ready:
 		return nil
@@ -77,9 +81,9 @@ func Start(dir string) error {
 	return fmt.Errorf("start a host: %s", reason)
 }
 
-// hostStarted reads the output of a host up to "ready" or a failure. A host that has reported neither
+// awaitReady reads the output of a host up to "ready" or a failure. A host that has reported neither
 // at the deadline may still become ready.
-func hostStarted(said *os.File) (ready bool, reason string) {
+func awaitReady(said *os.File) (ready bool, reason string) {
 	lines := bufio.NewScanner(said)
 	for lines.Scan() {
 		if lines.Text() == Ready {
@@ -104,9 +108,9 @@ func firstLine(name string, offset int64) string {
 	return strings.TrimPrefix(string(line), "holdfast: ")
 }
 
-// hostEnv returns the environment of a host. The host outlives the job that starts it and serves other
+// environ returns the environment of a host. The host outlives the job that starts it and serves other
 // jobs, so it gets none of the job's secrets.
-func hostEnv() []string {
+func environ() []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TMP", "TEMP", "SystemRoot", "USERPROFILE", "GOCOVERDIR"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -116,8 +120,8 @@ func hostEnv() []string {
 	return env
 }
 
-// openHostLog opens the log of the host in dir, and truncates it if it is too long.
-func openHostLog(dir string) (*os.File, error) {
+// openLog opens the log of the host in dir, and truncates it if it is too long.
+func openLog(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, LogName), os.O_WRONLY|os.O_CREATE|os.O_APPEND|openNoFollow, 0o600)
 	if err != nil {
 		return nil, err
@@ -126,7 +130,7 @@ func openHostLog(dir string) (*os.File, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New(LogName + " is not a file")
 	}
-	if err == nil && info.Size() > maxHostLog {
+	if err == nil && info.Size() > maxLog {
 		err = f.Truncate(0)
 	}
 	if err != nil {

@@ -37,7 +37,7 @@ func TestWhatAHostSaysAtItsStart(t *testing.T) {
 			} else if err := r.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 				t.Skip(err) // pipes have no deadlines on this system
 			}
-			ready, reason := hostStarted(r)
+			ready, reason := awaitReady(r)
 			if ready != tt.ready || reason != tt.reason {
 				t.Errorf("got %v, %q; want %v, %q", ready, reason, tt.ready, tt.reason)
 			}

@@ -15,8 +15,10 @@ func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP | windows.NORMAL_PRIORITY_CLASS}
 }
 
+// CloseInherited does nothing.
 func CloseInherited() {} // a process inherits only the handles that exec passes
 
+// ForgetStdout does nothing: nobody waits for the end of the pipe.
 func ForgetStdout() {}
 
 // ForgetStdin replaces stdin by the null device.
@@ -26,4 +28,5 @@ func ForgetStdin() {
 	}
 }
 
+// BecomeNeutral does nothing.
 func BecomeNeutral() []string { return nil } // detach does it

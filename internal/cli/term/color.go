@@ -12,11 +12,13 @@ import (
 // ColorFlag is --color, a flag of the commands that print tables.
 type ColorFlag string
 
+// Register adds the flag to a command.
 func (c *ColorFlag) Register(cmd *cobra.Command) {
 	*c = "auto"
 	cmd.Flags().Var(c, "color", "color tables: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never")
 }
 
+// String returns the value of the flag.
 func (c *ColorFlag) String() string { return string(*c) }
 
 // Type returns the name of the value in the help.
@@ -56,6 +58,7 @@ func IsTerminal(w io.Writer) bool {
 // An Ink is the color of a cell, as the number of a terminal's sequence. 0 is none.
 type Ink int
 
+// The inks of the tables.
 const (
 	Bold    Ink = 1
 	Faint   Ink = 2

@@ -17,7 +17,7 @@ func TestTableHasAllExitCodes(t *testing.T) {
 	}
 	want := []string{"0"}
 	ast.Inspect(file, func(n ast.Node) bool {
-		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 && strings.HasPrefix(spec.Names[0].Name, "exit") {
+		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 && strings.HasPrefix(spec.Names[0].Name, "Exit") {
 			if lit, ok := spec.Values[0].(*ast.BasicLit); ok {
 				want = append(want, lit.Value)
 			}

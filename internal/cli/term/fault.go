@@ -33,11 +33,11 @@ const (
 	ExitSignal      = 128 // +N: signal N killed the command or ended the wait for the lock
 )
 
-// MaxMessage is the length of the longest error, whatever its user typed, and maxWord that of a word in it.
-const (
-	MaxMessage = 1000
-	maxWord    = 250
-)
+// MaxMessage is the length of the longest error, whatever its user typed.
+const MaxMessage = 1000
+
+// maxWord is the length of the longest word in an error.
+const maxWord = 250
 
 // A Fault is an error with an exit code and, if there is one, a hint: what the user can do.
 type Fault struct {
@@ -46,13 +46,18 @@ type Fault struct {
 	Hint string
 }
 
+// Error returns the text of the error, without the hint.
 func (f *Fault) Error() string { return f.Err.Error() }
+
+// Unwrap returns the error.
 func (f *Fault) Unwrap() error { return f.Err }
 
+// Usage returns the fault of a wrong command line.
 func Usage(hint, format string, args ...any) error {
 	return &Fault{ExitUsage, fmt.Errorf(format, args...), hint}
 }
 
+// Misconfigured returns the fault of a wrong setting: of a flag, the environment, or a configuration file.
 func Misconfigured(hint, format string, args ...any) error {
 	return &Fault{ExitConfig, fmt.Errorf(format, args...), hint}
 }
@@ -60,15 +65,17 @@ func Misconfigured(hint, format string, args ...any) error {
 // An ExitCode is an error that ends the program with that code and no message.
 type ExitCode int
 
+// Error names the code. Report prints nothing for it.
 func (c ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// A Interrupted is an error that ends the program by INT or QUIT, the signals of ctrl-C and ctrl-\. A shell then ends the script
+// An Interrupted is an error that ends the program by INT or QUIT, the signals of ctrl-C and ctrl-\. A shell then ends the script
 // or the loop around the program, as if the program had not handled the key.
 type Interrupted struct {
 	Signal syscall.Signal
 	Group  bool // the process group of this program has not got the key
 }
 
+// Error names the exit code that a shell shows.
 func (k Interrupted) Error() string { return k.Unwrap().Error() }
 
 // Unwrap returns the exit code that a shell shows.
@@ -150,6 +157,8 @@ type ChosenCode struct {
 	Err  error
 }
 
+// Error returns the text of the error.
 func (c ChosenCode) Error() string { return c.Err.Error() }
 
+// Unwrap returns the error.
 func (c ChosenCode) Unwrap() error { return c.Err }

@@ -17,6 +17,7 @@ type LogFlags struct {
 	Verbose bool
 }
 
+// Register adds the flags.
 func (l *LogFlags) Register(f *pflag.FlagSet) {
 	l.Format = "text"
 	f.Var(&l.Format, "log-format", "format of the messages on stderr: text or json, one object for each line")
@@ -30,6 +31,7 @@ const (
 	levelError = "ERROR"
 )
 
+// A MessageDocument is a message with --log-format json.
 type MessageDocument struct {
 	Time  time.Time `json:"time"`
 	Level string    `json:"level"`
@@ -81,8 +83,10 @@ func (l *LogFlags) NewLiveSayer(w io.Writer) *Sayer {
 	return s
 }
 
+// LogFormat is --log-format: text or json.
 type LogFormat string
 
+// Set accepts text and json.
 func (f *LogFormat) Set(s string) error {
 	if s != "text" && s != "json" {
 		return fmt.Errorf("want text or json")
@@ -91,6 +95,8 @@ func (f *LogFormat) Set(s string) error {
 	return nil
 }
 
+// String returns the value of the flag.
 func (f *LogFormat) String() string { return string(*f) }
 
+// Type returns the name of the value in the help.
 func (*LogFormat) Type() string { return "format" }

@@ -66,6 +66,7 @@ type Printer struct {
 	Color     ColorFlag
 }
 
+// Register adds the flags of the printer: -o with all formats, --no-headers and --color.
 func (p *Printer) Register(cmd *cobra.Command) {
 	p.Format.Register(cmd, AllFormats...)
 	cmd.Flags().BoolVar(&p.NoHeaders, "no-headers", false, "print tables without their headings")
@@ -164,7 +165,7 @@ type Cell struct {
 
 // A Grid is a table of cells.
 type Grid struct {
-	Rows    [][]Cell // the first is the heading, which is printed if headed is true
+	Rows    [][]Cell // the first is the heading, which is printed if Headed is true
 	Headed  bool
 	Colored bool
 }

@@ -6,16 +6,15 @@ import (
 )
 
 // On a terminal, a wait shows its progress in one line that is updated in place, and erased at the end. On
-// a pipe it prints lines instead: see notice and contact.tell.
+// a pipe it prints lines instead.
 
-const (
-	// ProgressStep is how often the line is updated.
-	ProgressStep = time.Second
-)
+// ProgressStep is how often the line is updated.
+const ProgressStep = time.Second
 
 // A Slot is a source of progress. The first slot with text is shown.
 type Slot int
 
+// The slots, the first first.
 const (
 	SlotContact Slot = iota // no server answers
 	SlotQueue               // the place in the queue

@@ -30,10 +30,10 @@ func NewSayer(w io.Writer) *Sayer {
 	return s
 }
 
-// NewQueue returns a sayer whose messages wait for deliver. screen may be nil.
+// NewQueue returns a sayer whose messages wait for Deliver. screen may be nil.
 func NewQueue(screen *Screen) *Sayer { return &Sayer{queue: make(chan said, 32), screen: screen} }
 
-// Deliver prints the messages to w. When until is closed and no message is left, deliver returns.
+// Deliver prints the messages to w. When until is closed and no message is left, Deliver returns.
 func (s *Sayer) Deliver(w io.Writer, until <-chan struct{}) {
 	for {
 		var m said
