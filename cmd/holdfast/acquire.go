@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
 
@@ -24,14 +26,14 @@ type waitFlags struct {
 
 func (f *waitFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if the lock is held. (For a lock that a program only keeps, wait a second at most.) If no server answers, give up after the session timeout")
-	durationVar(cmd.Flags(), &f.wait, "wait", "w", 0, "wait at most this long, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
+	term.DurationVar(cmd.Flags(), &f.wait, "wait", "w", 0, "wait at most this long, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
 	cmd.Flags().StringVar(&f.why, "why", "", "reason for holding the lock, shown to waiters and in ls and status")
 }
 
 // A taker acquires one lock, or several as one, for one command.
 type taker struct {
-	*globals
-	target  target
+	*conn.Flags
+	target  conn.Target
 	name    string // as the user gave it
 	path    string
 	also    []string // paths of the locks of --also
@@ -41,7 +43,7 @@ type taker struct {
 	try     bool
 	bounded bool // the wait ends after wait
 	wait    time.Duration
-	say     *sayer
+	say     *term.Sayer
 	quiet   bool
 	who     string // instead of user@host:pid
 	labels  map[string]string
@@ -66,23 +68,23 @@ type taker struct {
 	claims *claimer
 	// contact is nil until there is a session. Without a session, the client has nothing on a server
 	// that it must withdraw.
-	contact atomic.Pointer[contact]
+	contact atomic.Pointer[conn.Contact]
 }
 
-func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, name string) (*taker, error) {
+func newTaker(g *conn.Flags, cmd *cobra.Command, f *waitFlags, kind *kindFlags, name string) (*taker, error) {
 	given := cmd.Flags().Changed("wait")
 	switch {
 	case f.wait < 0:
-		return nil, usage("give a time such as 30s, or 0 to try once", "--wait %v is negative", f.wait)
+		return nil, term.Usage("give a time such as 30s, or 0 to try once", "--wait %v is negative", f.wait)
 	case f.try && given && f.wait > 0:
-		return nil, usage("leave out --try or --wait", "--try and --wait %v do not go together", f.wait)
+		return nil, term.Usage("leave out --try or --wait", "--try and --wait %v do not go together", f.wait)
 	}
 	if err := kind.check(cmd); err != nil {
 		return nil, err
 	}
-	find := g.plainPath
+	find := g.PlainPath
 	if kind.tree {
-		find = g.lockPath // see place
+		find = g.LockPath // see place
 	}
 	path, err := find(name)
 	if err != nil {
@@ -90,13 +92,13 @@ func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, na
 	}
 	var also []string
 	for _, name := range kind.also {
-		p, err := g.plainPath(name)
+		p, err := g.PlainPath(name)
 		if err != nil {
 			return nil, err
 		}
 		also = append(also, p)
 	}
-	t, err := g.target()
+	t, err := g.Target()
 	if err != nil {
 		return nil, err
 	}
@@ -105,14 +107,14 @@ func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, na
 		return nil, err
 	}
 	return &taker{
-		globals: g, target: t, name: name, path: path, place: place, also: also, kind: *kind, why: f.why,
+		Flags: g, target: t, name: name, path: path, place: place, also: also, kind: *kind, why: f.why,
 		try: f.try || given && f.wait == 0, bounded: given && f.wait > 0, wait: f.wait,
 	}, nil
 }
 
 // tenure is a lock that was acquired, with the connection of its session.
 type tenure struct {
-	*connection
+	*conn.Connection
 	hold *holdfast.Hold
 	// release gives the lock up before it is used.
 	release func() error
@@ -133,7 +135,7 @@ var errWaitOver = errors.New("the wait timed out")
 // does not wait until it has left the queue. On a second signal, take returns at once. But while a server answers,
 // it finds out first whether a detached lock is held, since nobody else knows its id.
 func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
-	defer k.say.settle()
+	defer k.say.Settle()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan acquired, 1)
@@ -145,22 +147,22 @@ func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 	for {
 		select {
 		case sig := <-signals:
-			if c := k.contact.Load(); stop != nil && k.detached.on && c != nil && c.lost() == 0 {
+			if c := k.contact.Load(); stop != nil && k.detached.on && c != nil && c.Lost() == 0 {
 				continue
 			}
 			if stop != nil {
-				return nil, endedBy(sig)
+				return nil, term.EndedBy(sig)
 			}
 			stop = sig
 			cancel()
 			// From here on, the client creates nothing on a server.
-			if c := k.contact.Load(); c == nil || c.lost() > 0 {
-				return nil, endedBy(sig)
+			if c := k.contact.Load(); c == nil || c.Lost() > 0 {
+				return nil, term.EndedBy(sig)
 			}
 		case a := <-done:
 			t, err := a.unless(stop, signals)
-			if _, stopped := errors.AsType[exitCode](err); stopped && errors.Is(a.err, holdfast.ErrUncertain) {
-				k.say.line("%s", escape(cut(a.err.Error(), maxMessage))) // it has the id
+			if _, stopped := errors.AsType[term.ExitCode](err); stopped && errors.Is(a.err, holdfast.ErrUncertain) {
+				k.say.Line("%s", term.Escape(term.Cut(a.err.Error(), term.MaxMessage))) // it has the id
 			}
 			return t, err
 		}
@@ -187,12 +189,12 @@ func (a acquired) unless(stop os.Signal, signals <-chan os.Signal) (*tenure, err
 	case a.tenure == nil:
 	case a.tenure.hold == nil: // nobody else knows the id of a detached lock
 		_ = a.tenure.release()
-		a.tenure.close()
+		a.tenure.Close()
 	default: // if the release fails, closing the session releases the lock
 		_, _ = unlessHurried(signals, 1, a.tenure.release)
-		a.tenure.close()
+		a.tenure.Close()
 	}
-	return nil, endedBy(stop)
+	return nil, term.EndedBy(stop)
 }
 
 // minPatience is how long a bounded wait waits for a connection at least. A short --wait is not enough
@@ -204,26 +206,26 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	var patience time.Duration // for ever
 	switch {
 	case k.try:
-		patience = k.timeout
+		patience = k.Timeout
 	case k.bounded:
 		patience = max(k.wait, minPatience)
 	}
 	t := k.target
-	t.zk.CreateChroot = true // commands that only read do not make a mistyped one
-	c, err := k.connect(ctx, t, patience, k.say)
+	t.ZK.CreateChroot = true // commands that only read do not make a mistyped one
+	c, err := k.Connect(ctx, t, patience, k.say)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		c.quiet()
+		c.Quiet()
 		if err != nil {
-			c.close()
+			c.Close()
 		}
 	}()
-	k.contact.Store(c.contact)
-	k.page.follow(c, k.election(c.client))
-	k.metrics.connected(c.contact)
-	session, err := c.client.Session(ctx)
+	k.contact.Store(c.Contact)
+	k.page.follow(c, k.election(c.Client))
+	k.metrics.connected(c.Contact)
+	session, err := c.Client.Session(ctx)
 	if err == nil {
 		err = k.suits(session)
 	}
@@ -239,17 +241,17 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 		return nil, err
 	}
 	if h != nil { // else it is detached, and printed
-		k.say.detail("%s: acquired after %v, token %d", escape(k.name), time.Since(start).Round(time.Millisecond), k.token(h))
+		k.say.Detail("%s: acquired after %v, token %d", term.Escape(k.name), time.Since(start).Round(time.Millisecond), k.token(h))
 	}
 	return &tenure{c, h, func() error {
-		k.unreserve(c.client, h)
+		k.unreserve(c.Client, h)
 		return k.giveUp(h)
 	}}, nil
 }
 
 // suits refuses a session whose timeout is too long for the user, or too short for the command.
 func (k *taker) suits(s *zk.Session) error {
-	err := k.granted(s.Timeout())
+	err := granted(k.Flags, s.Timeout())
 	if err == nil && k.check != nil {
 		err = k.check(s)
 	}
@@ -258,17 +260,17 @@ func (k *taker) suits(s *zk.Session) error {
 
 // granted refuses a session timeout longer than the user's, since the lock of a killed holder would
 // last as long.
-func (g *globals) granted(timeout time.Duration) error {
-	if !g.timeoutGiven || timeout <= g.timeout {
+func granted(g *conn.Flags, timeout time.Duration) error {
+	if !g.TimeoutGiven || timeout <= g.Timeout {
 		return nil
 	}
-	return usage(fmt.Sprintf("give --session-timeout %v or more", timeout),
-		"session timeout %v is too short: the server grants at least %v", g.timeout, timeout)
+	return term.Usage(fmt.Sprintf("give --session-timeout %v or more", timeout),
+		"session timeout %v is too short: the server grants at least %v", g.Timeout, timeout)
 }
 
 // enter acquires the lock. left is what remains of a bounded wait. If the session ends before the lock can be
 // used, the wait goes on in the next session.
-func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (*holdfast.Hold, error) {
+func (k *taker) enter(ctx context.Context, c *conn.Connection, left time.Duration) (*holdfast.Hold, error) {
 	for until := time.Now().Add(left); ; left = max(time.Until(until), 0) {
 		h, err := k.enterOnce(ctx, c, left)
 		over := errors.Is(err, holdfast.ErrLost) || errors.Is(err, zk.ErrSessionExpired)
@@ -279,13 +281,13 @@ func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (*
 }
 
 // enterOnce is enter in one session.
-func (k *taker) enterOnce(ctx context.Context, c *connection, left time.Duration) (_ *holdfast.Hold, err error) {
+func (k *taker) enterOnce(ctx context.Context, c *conn.Connection, left time.Duration) (_ *holdfast.Hold, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// The check takes two round trips, so it runs during the wait.
 	checked := make(chan error, 1)
 	go func() {
-		err := k.lonely(ctx, c.client)
+		err := k.lonely(ctx, c.Client)
 		if err != nil {
 			cancel(err)
 		}
@@ -306,15 +308,15 @@ func (k *taker) enterOnce(ctx context.Context, c *connection, left time.Duration
 	}
 	if h != nil { // the session can be another one than at first, with another timeout
 		var session *zk.Session
-		if session, err = c.client.Session(ctx); err == nil {
+		if session, err = c.Client.Session(ctx); err == nil {
 			err = k.suits(session)
 		}
 	}
 	if err == nil {
-		err = k.once.look(ctx, k, c.client, h)
+		err = k.once.look(ctx, k, c.Client, h)
 	}
 	if err == nil {
-		err = k.reserve(ctx, c.client, h)
+		err = k.reserve(ctx, c.Client, h)
 	}
 	if err != nil {
 		_ = h.Unlock()
@@ -326,27 +328,27 @@ func (k *taker) enterOnce(ctx context.Context, c *connection, left time.Duration
 // giveUp releases a lock that was acquired and is not to be used.
 func (k *taker) giveUp(h *holdfast.Hold) error {
 	if k.claims != nil {
-		err := k.claims.withdraw(k.timeout)
+		err := k.claims.withdraw(k.Timeout)
 		if err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
-			k.say.line("cannot release %s, so it stays held: %s. Run: holdfast unlock --id %s %[1]s",
-				escape(cut(k.name, 80)), escape(cut(err.Error(), 250)), k.claims.claim.ID)
+			k.say.Line("cannot release %s, so it stays held: %s. Run: holdfast unlock --id %s %[1]s",
+				term.Escape(term.Cut(k.name, 80)), term.Escape(term.Cut(err.Error(), 250)), k.claims.claim.ID)
 		}
 		return err
 	}
 	return h.Unlock()
 }
 
-func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
-	go c.watch(ctx, k.timeout, cancel)
-	bounded, stop := context.WithTimeoutCause(ctx, tryPatience*k.timeout, errUndecided)
+func (k *taker) tryNow(ctx context.Context, c *conn.Connection, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
+	go c.Watch(ctx, k.Timeout, cancel)
+	bounded, stop := context.WithTimeoutCause(ctx, tryPatience*k.Timeout, errUndecided)
 	defer stop()
-	h, err := k.resized(ctx, c.client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.TryLock(bounded) })
+	h, err := k.resized(ctx, c.Client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.TryLock(bounded) })
 	switch {
 	case errors.Is(err, errUndecided):
-		return nil, k.unanswered(c, tryPatience*k.timeout, err)
+		return nil, k.unanswered(c, tryPatience*k.Timeout, err)
 	case errors.Is(err, holdfast.ErrLocked):
-		return nil, k.reservedOr(err, func() error { _, busy := k.busy(ctx, c.client); return busy })
-	case errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, holdfast.ErrUncertain) && c.contact.lost() > 0:
+		return nil, k.reservedOr(err, func() error { _, busy := k.busy(ctx, c.Client); return busy })
+	case errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, holdfast.ErrUncertain) && c.Contact.Lost() > 0:
 		return nil, k.lostContact(c)
 	case err != nil:
 		return nil, k.failed(err)
@@ -355,29 +357,29 @@ func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.Cancel
 }
 
 // waitFor waits for the lock. left limits a bounded wait.
-func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
-	go k.watchShared(ctx, c.client, cancel)
+func (k *taker) waitFor(ctx context.Context, c *conn.Connection, left time.Duration, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
+	go k.watchShared(ctx, c.Client, cancel)
 	wait := ctx
 	if k.bounded {
 		bounded, stop := context.WithTimeoutCause(ctx, left, errWaitOver)
 		defer stop()
 		wait = bounded
 	}
-	stopNotice := k.notice(ctx, c.client)
-	h, err := k.resized(ctx, c.client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.Lock(wait) })
+	stopNotice := k.notice(ctx, c.Client)
+	h, err := k.resized(ctx, c.Client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.Lock(wait) })
 	stopNotice()
 	switch {
-	case errors.Is(err, errWaitOver) && c.contact.lost() > 0:
+	case errors.Is(err, errWaitOver) && c.Contact.Lost() > 0:
 		return nil, k.lostContact(c)
 	case errors.Is(err, errWaitOver):
 		busy := k.reservedOr(err, func() error {
-			known, busy := k.busy(ctx, c.client)
+			known, busy := k.busy(ctx, c.Client)
 			if _, ok := errors.AsType[*zk.Error](err); ok && !known {
 				return k.unanswered(c, k.wait, err)
 			}
 			return busy
 		})
-		if c.contact.lost() > 0 { // it was lost just before the wait ended, so nobody knows who holds the lock
+		if c.Contact.Lost() > 0 { // it was lost just before the wait ended, so nobody knows who holds the lock
 			return nil, k.lostContact(c)
 		}
 		return nil, busy
@@ -389,16 +391,16 @@ func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, 
 
 // unanswered returns the error of a wait that ended during a request, while a server could be reached. So nobody is known
 // to hold the lock. err names the request.
-func (k *taker) unanswered(c *connection, after time.Duration, err error) error {
+func (k *taker) unanswered(c *conn.Connection, after time.Duration, err error) error {
 	if e, ok := errors.AsType[*holdfast.Error](err); ok {
 		err = e.Err
 	}
-	return &fault{exitUnavailable, fmt.Errorf("%s: timed out after %v, and nobody is known to hold it: %v%s", k.name, after, err, c.contact.trouble()), "holdfast doctor examines the server"}
+	return &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("%s: timed out after %v, and nobody is known to hold it: %v%s", k.name, after, err, c.Contact.Trouble()), Hint: "holdfast doctor examines the server"}
 }
 
 // lostContact returns the error of a wait that lost contact with all servers.
-func (k *taker) lostContact(c *connection) error {
-	return k.target.unreachable(c.contact.gaveUp(c.contact.lost().Round(time.Second)))
+func (k *taker) lostContact(c *conn.Connection) error {
+	return k.target.Explain(c.Contact.GaveUp(c.Contact.Lost().Round(time.Second)))
 }
 
 // failed turns an error of a lock into one with an exit code and a hint.
@@ -412,13 +414,13 @@ func (k *taker) failed(err error) error {
 	}
 	switch {
 	case errors.Is(err, holdfast.ErrLimit):
-		return misconfigured("give the same --of as all other users, or --resize to change the number for all of them", "%s: %w", name, reason)
+		return term.Misconfigured("give the same --of as all other users, or --resize to change the number for all of them", "%s: %w", name, reason)
 	case errors.Is(err, holdfast.ErrKind):
-		return misconfigured("", "%s: %w", name, reason) // the error says what to do
+		return term.Misconfigured("", "%s: %w", name, reason) // the error says what to do
 	case errors.Is(err, holdfast.ErrLayout), errors.Is(err, zk.ErrBadArguments):
-		return usage("", "%s: %w", name, reason)
+		return term.Usage("", "%s: %w", name, reason)
 	}
-	return k.target.unreachable(err)
+	return k.target.Explain(err)
 }
 
 // owner returns the name of this process in the queue.

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/layout"
 	"holdfast/once"
 	"holdfast/reserve"
@@ -28,13 +30,18 @@ import (
 const lockPath = "/holdfast/locks/job"
 
 func newTestTaker(srv *zktest.Server) *taker {
-	g := &globals{namespace: "/holdfast/locks", timeout: 10 * time.Second}
-	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{layout.Curator}}, say: newTestSayer()}
+	g := &conn.Flags{Namespace: "/holdfast/locks", Timeout: 10 * time.Second}
+	return &taker{Flags: g, target: conn.Target{URL: "zk://test", ZK: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{layout.Curator}}, say: term.NewQueue(nil)}
 }
 
-// newTestSayer returns a sayer that keeps its messages. It has no goroutine, which would outlast
-// its bubble.
-func newTestSayer() *sayer { return &sayer{queue: make(chan said, 32)} }
+// saidBy returns what has been said on k.say so far. Nothing else may take the messages.
+func saidBy(k *taker) string {
+	var text strings.Builder
+	now := make(chan struct{})
+	close(now)
+	k.say.Deliver(&text, now)
+	return text.String()
+}
 
 func queueOf(t *testing.T, c *zk.Client) []holdfast.Entry {
 	t.Helper()
@@ -59,7 +66,7 @@ func TestSignalDuringTheAttemptStartsNothing(t *testing.T) {
 			return nil
 		}
 		tenure, err := k.take(signals)
-		if tenure != nil || !errors.Is(err, exitCode(128+15)) {
+		if tenure != nil || !errors.Is(err, term.ExitCode(128+15)) {
 			t.Errorf("take: %v, %v; want exit code 143", tenure, err)
 		}
 		if queue := queueOf(t, srv.Client()); len(queue) > 0 {
@@ -90,13 +97,13 @@ func TestSignalAtTheMomentOfSuccessGivesTheLockUp(t *testing.T) {
 					signals <- tt.pending
 				}
 				tenure, err := acquired{had, nil}.unless(tt.stop, signals)
-				if tenure != nil || !errors.Is(err, exitCode(128+1)) {
+				if tenure != nil || !errors.Is(err, term.ExitCode(128+1)) {
 					t.Errorf("unless: %v, %v; want exit code 129", tenure, err)
 				}
 				if queue := queueOf(t, srv.Client()); len(queue) > 0 {
 					t.Errorf("the queue is %v; want it empty", queue)
 				}
-				if had.client.Close(); had.hold.Context().Err() == nil {
+				if had.Client.Close(); had.hold.Context().Err() == nil {
 					t.Error("the hold was not released")
 				}
 			})
@@ -127,7 +134,7 @@ func TestSecondSignalDoesNotWaitForTheServer(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-result:
-			if !errors.Is(err, exitCode(128+2)) {
+			if !errors.Is(err, term.ExitCode(128+2)) {
 				t.Errorf("take: %v; want exit code 130", err)
 			}
 		default:
@@ -151,7 +158,7 @@ func TestTryEndsWhenItsServerIsLost(t *testing.T) {
 		}
 		start := time.Now()
 		_, err := k.take(nil)
-		if !errors.Is(err, errUnreachable) || explain(err).code != exitUnavailable {
+		if !errors.Is(err, conn.ErrUnreachable) || term.Explain(err).Code != term.ExitUnavailable {
 			t.Errorf("take: %v; want no server answered", err)
 		}
 		if d := time.Since(start); d > 25*time.Second {
@@ -173,9 +180,9 @@ func TestBoundedWaitWhoseServerIsLostAtItsEnd(t *testing.T) {
 		defer holder.Unlock()
 		k := newTestTaker(srv)
 		k.bounded, k.wait = true, time.Hour
-		dial := k.target.zk.Dial
+		dial := k.target.ZK.Dial
 		gone := make(chan struct{})
-		k.target.zk.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		k.target.ZK.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			select {
 			case <-gone:
 				return nil, syscall.ECONNREFUSED
@@ -188,7 +195,7 @@ func TestBoundedWaitWhoseServerIsLostAtItsEnd(t *testing.T) {
 			close(gone)
 			srv.CloseClientConnections()
 		}()
-		if _, err := k.take(nil); !errors.Is(err, errUnreachable) || explain(err).code != exitUnavailable {
+		if _, err := k.take(nil); !errors.Is(err, conn.ErrUnreachable) || term.Explain(err).Code != term.ExitUnavailable {
 			t.Errorf("take: %v; want no server answered", err)
 		}
 	})
@@ -240,7 +247,7 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 		k.bounded, k.wait = true, time.Hour
 		start := time.Now()
 		_, err = k.take(nil)
-		if explain(err).code != exitBusy || err.Error() != "job: timed out after 1h0m0s: held by somebody for 1h0m2s" {
+		if term.Explain(err).Code != term.ExitBusy || err.Error() != "job: timed out after 1h0m0s: held by somebody for 1h0m2s" {
 			t.Errorf("take: %v; want busy", err)
 		}
 		if d := time.Since(start); d != time.Hour {
@@ -249,12 +256,8 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 		if queue := queueOf(t, c); len(queue) != 1 {
 			t.Errorf("the queue is %v; want the holder alone", queue)
 		}
-		want := said{line: "holdfast: waiting for job: held by somebody for 3s, position 1 of 1\n"}
-		if got := <-k.say.queue; got != want {
-			t.Errorf("after a second: %q; want %q", got.line, want.line)
-		}
-		if len(k.say.queue) > 0 {
-			t.Errorf("it also said: %q", (<-k.say.queue).line)
+		if got, want := saidBy(k), "holdfast: waiting for job: held by somebody for 3s, position 1 of 1\n"; got != want {
+			t.Errorf("after a second: %q; want %q", got, want)
 		}
 	})
 }
@@ -295,12 +298,12 @@ func TestBoundedWaitWithoutAnAnswerIsNotBusy(t *testing.T) {
 						}
 						srv.Intercept(tt.op, func(string) zktest.Action { return action })
 						_, err := k.take(nil)
-						got := explain(err)
+						got := term.Explain(err)
 						switch {
-						case held && got.code != exitBusy:
-							t.Errorf("%v, exit code %d; want %d: somebody holds it", err, got.code, exitBusy)
-						case !held && (got.code != exitUnavailable || !strings.Contains(err.Error(), tt.says)):
-							t.Errorf("%v, exit code %d; want %d with the request %q", err, got.code, exitUnavailable, tt.says)
+						case held && got.Code != term.ExitBusy:
+							t.Errorf("%v, exit code %d; want %d: somebody holds it", err, got.Code, term.ExitBusy)
+						case !held && (got.Code != term.ExitUnavailable || !strings.Contains(err.Error(), tt.says)):
+							t.Errorf("%v, exit code %d; want %d with the request %q", err, got.Code, term.ExitUnavailable, tt.says)
 						}
 					})
 				})
@@ -331,7 +334,7 @@ func TestBoundedWaitGoesOnInTheNextSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer tenure.close()
+		defer tenure.Close()
 		if tenure.hold.Token() <= holder.Token() {
 			t.Errorf("token %d after %d; want a larger one", tenure.hold.Token(), holder.Token())
 		}
@@ -381,7 +384,7 @@ func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					defer tenure.close()
+					defer tenure.Close()
 					if !expired.Load() {
 						t.Fatal("the first session lives")
 					}
@@ -394,7 +397,7 @@ func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
 					// A signal at this moment gives up the lock and the reservation.
 					signals := make(chan os.Signal, 1)
 					signals <- syscall.SIGTERM
-					if _, err := (acquired{tenure, nil}).unless(nil, signals); !errors.Is(err, exitCode(128+15)) {
+					if _, err := (acquired{tenure, nil}).unless(nil, signals); !errors.Is(err, term.ExitCode(128+15)) {
 						t.Errorf("unless: %v; want exit code 143", err)
 					}
 					if r, err := reserve.Of(t.Context(), c, lockPath); r != nil || err != nil {
@@ -537,8 +540,8 @@ func TestASessionLongerThanAskedForIsRefused(t *testing.T) {
 		{time.Minute, 40 * time.Second, true, false},       // less than the user's
 		{15 * time.Second, 20 * time.Second, false, false}, // the default
 	} {
-		g := &globals{timeout: test.asked, timeoutGiven: test.given}
-		err := g.granted(test.granted)
+		g := &conn.Flags{Timeout: test.asked, TimeoutGiven: test.given}
+		err := granted(g, test.granted)
 		if (err != nil) != test.refused {
 			t.Errorf("asked for %v, granted %v: got %v", test.asked, test.granted, err)
 			continue
@@ -546,8 +549,8 @@ func TestASessionLongerThanAskedForIsRefused(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		var f *fault
-		if !errors.As(err, &f) || f.code != exitUsage || !strings.Contains(f.hint, test.granted.String()) || !strings.Contains(err.Error(), test.asked.String()) {
+		var f *term.Fault
+		if !errors.As(err, &f) || f.Code != term.ExitUsage || !strings.Contains(f.Hint, test.granted.String()) || !strings.Contains(err.Error(), test.asked.String()) {
 			t.Errorf("got %v; want a usage error that names %v and %v", err, test.asked, test.granted)
 		}
 	}
@@ -585,7 +588,7 @@ func TestSecondSignalWaitsForADetachedLock(t *testing.T) {
 			t.Error("take has returned, and does not know whether the lock is held")
 		}
 		resume()
-		if err := <-result; !errors.Is(err, exitCode(128+15)) {
+		if err := <-result; !errors.Is(err, term.ExitCode(128+15)) {
 			t.Errorf("take: %v; want exit code 143", err)
 		}
 		if queue := queueOf(t, srv.Client()); len(queue) > 0 {
@@ -637,12 +640,12 @@ func TestReservationThatFailsDoesNotStay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer had.close()
+		defer had.Close()
 		k.minHold = time.Hour
-		if err := k.reserve(t.Context(), had.client, had.hold); err != nil {
+		if err := k.reserve(t.Context(), had.Client, had.hold); err != nil {
 			t.Fatal(err)
 		}
-		k.unreserve(had.client, had.hold)
+		k.unreserve(had.Client, had.hold)
 		exists := func() bool {
 			r, err := reserve.Of(t.Context(), observer, lockPath)
 			if err != nil {
@@ -668,7 +671,7 @@ func TestReservationThatFailsDoesNotStay(t *testing.T) {
 			}()
 			return zktest.DropReply
 		})
-		if err := k.reserve(t.Context(), had.client, had.hold); err == nil {
+		if err := k.reserve(t.Context(), had.Client, had.hold); err == nil {
 			t.Error("reserve succeeded; this test wants it to fail")
 		}
 		if !sent.Load() || exists() {
@@ -703,7 +706,7 @@ func TestWaitThatIsCutOffKnowsItsReservation(t *testing.T) {
 		signals <- syscall.SIGTERM
 		synctest.Wait()
 		signals <- syscall.SIGINT
-		if err := <-result; !errors.Is(err, exitCode(128+2)) {
+		if err := <-result; !errors.Is(err, term.ExitCode(128+2)) {
 			t.Errorf("take: %v; want exit code 130", err)
 		}
 		if !k.reserved.Load() {
@@ -724,7 +727,7 @@ func TestReleaseIsCutOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer had.close()
+		defer had.Close()
 		resume := srv.Stall()
 		defer resume()
 		signals, ended := make(chan os.Signal, 1), make(chan error, 1)
@@ -740,7 +743,7 @@ func TestReleaseIsCutOff(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-ended:
-			if !errors.Is(err, exitCode(128+2)) {
+			if !errors.Is(err, term.ExitCode(128+2)) {
 				t.Errorf("unlock: %v; want exit code 130", err)
 			}
 		default:
@@ -790,4 +793,13 @@ func TestSessionOfTheHoldIsChecked(t *testing.T) {
 			t.Errorf("take: %v; want the error of the check", err)
 		}
 	})
+}
+
+// A time that is too short for this server is the user's to change: nobody holds the lock, and a server answers.
+func TestLockThatExpiresTooSoonIsAWrongCommandLine(t *testing.T) {
+	k := &taker{name: "db", path: "/l"}
+	err := k.failed(&holdfast.Error{Op: "lock", Path: "/l", Err: fmt.Errorf("%w: let it last longer than 2ms", zk.ErrBadArguments)})
+	if got := term.Explain(err).Code; got != term.ExitUsage {
+		t.Errorf("%v: exit code %d; want %d", err, got, term.ExitUsage)
+	}
 }

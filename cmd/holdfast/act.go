@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/zk"
 )
@@ -35,22 +37,22 @@ func (f *actFlags) confirm(cmd *cobra.Command, verb, word string) error {
 	if f.yes {
 		return nil
 	}
-	if !interactive(os.Stdin) {
-		return usage("look at what it says above, and add --yes if that is what you want", "%s: standard input is no terminal, so nobody can confirm", cmd.Name())
+	if !term.Interactive(os.Stdin) {
+		return term.Usage("look at what it says above, and add --yes if that is what you want", "%s: standard input is no terminal, so nobody can confirm", cmd.Name())
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "To %s, type %s: ", verb, escape(word))
+	fmt.Fprintf(cmd.ErrOrStderr(), "To %s, type %s: ", verb, term.Escape(word))
 	line, err := bufio.NewReader(io.LimitReader(os.Stdin, 64<<10)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: cannot read the answer: %w", cmd.Name(), err)
 	}
 	if strings.TrimSpace(line) != word {
-		return &fault{exitNo, fmt.Errorf("%s: not confirmed; nothing was done", cmd.Name()), ""}
+		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s: not confirmed; nothing was done", cmd.Name())}
 	}
 	return nil
 }
 
-func newBreak(g *globals) *cobra.Command {
-	return g.newAction(deed.Breaking, &cobra.Command{
+func newBreak(g *conn.Flags) *cobra.Command {
+	return newAction(g, deed.Breaking, &cobra.Command{
 		Use:        "break [flags] LOCK",
 		SuggestFor: []string{"kill"},
 		Short:      "Take a lock away from its holder, or let a job run again",
@@ -89,8 +91,8 @@ Exit codes:
 	})
 }
 
-func newRevoke(g *globals) *cobra.Command {
-	return g.newAction(deed.Revoking, &cobra.Command{
+func newRevoke(g *conn.Flags) *cobra.Command {
+	return newAction(g, deed.Revoking, &cobra.Command{
 		Use:   "revoke [flags] LOCK",
 		Short: "Ask the holder of a lock to release it",
 		Long: `revoke asks the holder with the given token, or a waiter, to release the lock. It returns once the request is
@@ -117,30 +119,30 @@ Exit codes:
 }
 
 // newAction adds to cmd what break and revoke have in common.
-func (g *globals) newAction(a deed.Action, cmd *cobra.Command) *cobra.Command {
+func newAction(g *conn.Flags, a deed.Action, cmd *cobra.Command) *cobra.Command {
 	var token string
 	var act actFlags
 	var layout layoutFlag
 	var forget forgetFlags
-	cmd.Args = operands("lock")
+	cmd.Args = term.Operands("lock")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		path, err := g.lockPath(args[0])
+		path, err := g.LockPath(args[0])
 		if err != nil {
 			return err
 		}
 		if used, err := forget.used(cmd); err != nil {
 			return err
 		} else if used {
-			return g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-				return g.forgetRun(ctx, cmd, c, forget, act, args[0], path, layout.Layout)
+			return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
+				return forgetRun(ctx, g, cmd, c, forget, act, args[0], path, layout.Layout)
 			})
 		}
 		n, err := parseToken(a.Name, token, args[0])
 		if err != nil {
 			return err
 		}
-		return g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-			return g.act(ctx, cmd, c, a, act, args[0], path, n, layout.Layout)
+		return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
+			return perform(ctx, g, cmd, c, a, act, args[0], path, n, layout.Layout)
 		})
 	}
 	cmd.Flags().StringVar(&token, "token", "", "token of the holder, as holdfast status shows it")
@@ -154,19 +156,19 @@ func (g *globals) newAction(a deed.Action, cmd *cobra.Command) *cobra.Command {
 
 // parseToken reads --token.
 func parseToken(command, text, name string) (int64, error) {
-	hint := "holdfast status " + cut(name, 80) + " shows the holder's token"
+	hint := "holdfast status " + term.Cut(name, 80) + " shows the holder's token"
 	if text == "" {
-		return 0, usage(hint, "%s: no --token given", command)
+		return 0, term.Usage(hint, "%s: no --token given", command)
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 {
-		return 0, usage(hint, "--token %q is no token: want a number above 0", cut(text, 40))
+		return 0, term.Usage(hint, "--token %q is no token: want a number above 0", term.Cut(text, 40))
 	}
 	return n, nil
 }
 
-// act shows what a does to whom, asks, and does it.
-func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a deed.Action, f actFlags, name, path string, token int64, layout holdfast.Layout) error {
+// perform shows what a does to whom, asks, and does it.
+func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, a deed.Action, f actFlags, name, path string, token int64, layout holdfast.Layout) error {
 	p, err := deed.Look(ctx, c, a, path, layout, token)
 	if err != nil {
 		return changed(name, err)
@@ -177,43 +179,43 @@ func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a d
 	}
 	if p.Reserved != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s, token %d\nIt ends this time. The next client acquires the lock within 2 seconds.\n",
-			escape(name), escape(reservedText(p.Reserved)), token)
+			term.Escape(name), term.Escape(reservedText(p.Reserved)), token)
 	}
 	if err := f.confirm(cmd, a.Name+" it", name); err != nil {
 		return err
 	}
-	if err := g.do(ctx, cmd, c, p, name, f.reason); err != nil {
+	if err := carryOut(ctx, g, cmd, c, p, name, f.reason); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.Done, escape(name), token)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.Done, term.Escape(name), token)
 	return err
 }
 
-// do carries p out, and prints the audit line.
-func (g *globals) do(ctx context.Context, cmd *cobra.Command, c *zk.Client, p *deed.Plan, name, reason string) error {
+// carryOut carries p out, and prints the audit line.
+func carryOut(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, p *deed.Plan, name, reason string) error {
 	record, err := p.Do(ctx, c, deed.By{Name: owner(), Reason: reason})
-	g.tellAudit(cmd, record, err)
+	tellAudit(g, cmd, record, err)
 	return changed(name, err)
 }
 
 // tellAudit prints the audit line of what was done, and warns if the server does not have it. err is the outcome.
-func (g *globals) tellAudit(cmd *cobra.Command, r deed.Record, err error) {
+func tellAudit(g *conn.Flags, cmd *cobra.Command, r deed.Record, err error) {
 	outcome := ""
 	if err != nil {
 		outcome = " (failed)"
 	}
 	for _, p := range r.Places {
-		g.info(cmd, "audit: %s %s %s: %s, token %s%s", r.At.Format(time.RFC3339), escape(r.By), escape(r.Action), escape(p.Path), p.Token, outcome)
+		g.Log.Info(cmd, "audit: %s %s %s: %s, token %s%s", r.At.Format(time.RFC3339), term.Escape(r.By), term.Escape(r.Action), term.Escape(p.Path), p.Token, outcome)
 	}
 	if r.Missing != nil {
-		g.warn(cmd, "the audit line is not in %s: %s", deed.Path, escape(cut(r.Missing.Error(), deed.MaxText)))
+		g.Log.Warn(cmd, "the audit line is not in %s: %s", deed.Path, term.Escape(term.Cut(r.Missing.Error(), deed.MaxText)))
 	}
 }
 
 // audited does something to locks of others, leaves an audit line and prints it.
-func (g *globals) audited(ctx context.Context, cmd *cobra.Command, c *zk.Client, e deed.Entry, reason string, act func() error) error {
+func audited(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, e deed.Entry, reason string, act func() error) error {
 	record, err := deed.Audited(ctx, c, e, deed.By{Name: owner(), Reason: reason}, act)
-	g.tellAudit(cmd, record, err)
+	tellAudit(g, cmd, record, err)
 	return err
 }
 
@@ -224,15 +226,15 @@ func changed(name string, err error) error {
 		return err
 	}
 	if r := e.Kept(); r != nil {
-		return &fault{exitBusy, fmt.Errorf("%s: nobody in the queue has the token %d; the lock is %s, token %d; nothing was done",
-			cut(name, 80), e.Token, cut(reservedText(r), 160), r.Token), "to end that time, give its token to holdfast break"}
+		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: nobody in the queue has the token %d; the lock is %s, token %d; nothing was done",
+			term.Cut(name, 80), e.Token, term.Cut(reservedText(r), 160), r.Token), Hint: "to end that time, give its token to holdfast break"}
 	}
 	now := e.Holder()
 	if now == nil {
-		return &fault{exitNo, fmt.Errorf("%s is free: nobody has the token %d", cut(name, 80), e.Token), ""}
+		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s is free: nobody has the token %d", term.Cut(name, 80), e.Token)}
 	}
-	return &fault{exitBusy, fmt.Errorf("%s: nobody has the token %d any more; now held by %s, token %d; nothing was done", cut(name, 80), e.Token, cut(holder(*now, time.Now()), 160), now.Token),
-		"look again with holdfast status"}
+	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: nobody has the token %d any more; now held by %s, token %d; nothing was done", term.Cut(name, 80), e.Token, term.Cut(holder(*now, time.Now()), 160), now.Token),
+		Hint: "look again with holdfast status"}
 }
 
 // showQueue describes the places that are to be acted on, and those behind them. p.Places must not be empty.
@@ -245,9 +247,9 @@ func showQueue(w io.Writer, name string, p *deed.Plan, now time.Time) {
 	case e.Held:
 		what = "holds the lock for " + forState(e, now)
 	}
-	fmt.Fprintf(w, "%s: %s %s, token %d, session %s\n", escape(name), ownerOf(e), what, e.Token, sessionOf(e))
+	fmt.Fprintf(w, "%s: %s %s, token %d, session %s\n", term.Escape(name), ownerOf(e), what, e.Token, sessionOf(e))
 	if how := endOfDetached(e, now); how != "" {
-		fmt.Fprintf(w, "  %s, id %s\n", how, escape(cut(e.ID, maxCell)))
+		fmt.Fprintf(w, "  %s, id %s\n", how, term.Escape(term.Cut(e.ID, term.MaxCell)))
 	}
 	waiters, next := p.Waiting()
 	switch {

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/term"
 	"holdfast/zkserver"
 )
 
@@ -23,7 +24,7 @@ Exit codes:
   1   the store is damaged
   78  DIR has no store, or a store of another format, or COPY exists or is inside DIR`,
 		Example: `  holdfast backup /var/lib/holdfast/data /backup/holdfast-2026-11-22`,
-		Args:    operands("DIR", "COPY"),
+		Args:    term.Operands("DIR", "COPY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := zkserver.BackUp(args[0], args[1])
 			return summarize(cmd.OutOrStdout(), args[1]+" is a copy of "+args[0], s, err)

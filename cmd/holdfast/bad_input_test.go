@@ -17,6 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 )
 
 // badValues are values that only a flag with free text can take.
@@ -86,7 +89,7 @@ func attempts() (all []attempt) {
 			rest = append([]string{"--"}, rest...) // a command needs it, since there are subcommands
 		}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			shared := f.Name == "help" || client && path != "ls" && newGlobals().flags.Lookup(f.Name) != nil
+			shared := f.Name == "help" || client && path != "ls" && conn.NewFlags().FlagSet.Lookup(f.Name) != nil
 			if shared {
 				return // ls has it, too
 			}
@@ -135,7 +138,7 @@ func try(t *testing.T, args []string) (string, int) {
 	root := newRoot()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
-	code := report(os.Stderr, formatOf(cmd), cmd.Name(), err)
+	code := term.Report(os.Stderr, formatOf(cmd), cmd.Name(), err)
 	text, err := os.ReadFile(f.Name())
 	if err != nil {
 		t.Fatal(err)
@@ -185,12 +188,12 @@ func TestBadInputIsExplained(t *testing.T) {
 		if strings.Contains(out, strings.Repeat("x", 251)) {
 			complain("more than 250 bytes of what was typed")
 		}
-		if bad := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !printable(r) }); bad >= 0 || !utf8.ValidString(out) {
+		if bad := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !term.Printable(r) }); bad >= 0 || !utf8.ValidString(out) {
 			complain("a control character at %d", bad)
 		}
 		if codes := documentedCodes(a.cmd.Long); len(codes) > 0 && !slices.Contains(codes, strconv.Itoa(code)) {
 			complain("the help does not have the exit code; it has %v", codes)
-		} else if len(codes) == 0 && code > 2 && code != exitConfig {
+		} else if len(codes) == 0 && code > 2 && code != term.ExitConfig {
 			complain("exit code")
 		}
 		switch {

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
 
@@ -34,9 +36,9 @@ const (
 	maxClients    = 2000
 )
 
-func newBench(g *globals) *cobra.Command {
+func newBench(g *conn.Flags) *cobra.Command {
 	var f benchFlags
-	var format output
+	var format term.Format
 	cmd := &cobra.Command{
 		Use:   "bench [flags]",
 		Short: "Measure locks on the server, and check that they exclude each other",
@@ -75,12 +77,12 @@ Exit codes:
 		Example: `  holdfast bench
   holdfast bench --clients 50 --locks 10 --hold 5ms --duration 1m
   holdfast bench --server zk://zk1,zk2,zk3 --mode rw -o json`,
-		Args: operands(),
+		Args: term.Operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
-			return g.onGround(cmd.Context(), func(ctx context.Context, at *ground) error {
+			return onGround(cmd.Context(), g, func(ctx context.Context, at *ground) error {
 				b := newBenchmark(f, at)
 				clients, err := at.dial(ctx, f.clients, nil)
 				if err != nil {
@@ -98,12 +100,12 @@ Exit codes:
 	}
 	cmd.Flags().IntVar(&f.clients, "clients", 8, "clients, each with a session of its own")
 	cmd.Flags().IntVar(&f.locks, "locks", 1, "locks; each cycle chooses one at random")
-	durationVar(cmd.Flags(), &f.hold, "hold", "", 0, "how long a client holds the lock in each cycle")
-	durationVar(cmd.Flags(), &f.duration, "duration", "", 10*time.Second, "length of the measurement")
+	term.DurationVar(cmd.Flags(), &f.hold, "hold", "", 0, "how long a client holds the lock in each cycle")
+	term.DurationVar(cmd.Flags(), &f.duration, "duration", "", 10*time.Second, "length of the measurement")
 	cmd.Flags().StringVar(&f.mode, "mode", modeMutex, "kind of lock: mutex, rw or semaphore")
-	format.register(cmd)
+	format.Register(cmd)
 	herd := newBenchHerd(g)
-	g.client(herd)
+	g.Register(herd)
 	cmd.AddCommand(herd)
 	return cmd
 }
@@ -111,15 +113,15 @@ Exit codes:
 func (f *benchFlags) check() error {
 	switch {
 	case f.clients < 1 || f.clients > maxClients:
-		return usage("", "--clients %d is out of range: want 1 to %d", f.clients, maxClients)
+		return term.Usage("", "--clients %d is out of range: want 1 to %d", f.clients, maxClients)
 	case f.locks < 1 || f.locks > 100_000:
-		return usage("", "--locks %d is out of range: want 1 to 100000", f.locks)
+		return term.Usage("", "--locks %d is out of range: want 1 to 100000", f.locks)
 	case f.duration < 100*time.Millisecond || f.duration > 24*time.Hour:
-		return usage("give a time such as 10s", "--duration %v is out of range: want 100ms to 24h", f.duration)
+		return term.Usage("give a time such as 10s", "--duration %v is out of range: want 100ms to 24h", f.duration)
 	case f.hold < 0 || f.hold >= f.duration:
-		return usage("", "--hold %v: want 0 or more, and less than --duration %v", f.hold, f.duration)
+		return term.Usage("", "--hold %v: want 0 or more, and less than --duration %v", f.hold, f.duration)
 	case !slices.Contains([]string{modeMutex, modeRW, modeSemaphore}, f.mode):
-		return usage("", "--mode %q: want mutex, rw or semaphore", cut(f.mode, 40))
+		return term.Usage("", "--mode %q: want mutex, rw or semaphore", term.Cut(f.mode, 40))
 	}
 	return nil
 }
@@ -275,7 +277,7 @@ func (b *benchmark) progress(ctx context.Context) (stop func()) {
 			b.mu.Lock()
 			elapsed := time.Since(b.began)
 			line := fmt.Sprintf("%v of %v: %d cycles, %.0f/s, wait p99 %s, %s", elapsed.Round(time.Second), b.duration,
-				b.cycles, float64(b.cycles)/elapsed.Seconds(), short(b.wait.percentile(99)), counted(int(b.errors), "error"))
+				b.cycles, float64(b.cycles)/elapsed.Seconds(), short(b.wait.percentile(99)), term.Count(int(b.errors), "error"))
 			b.mu.Unlock()
 			fmt.Fprint(os.Stderr, "\r\x1b[K"+line)
 		}
@@ -316,14 +318,14 @@ func (b *benchmark) document() benchDocument {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d := benchDocument{
-		APIVersion: apiVersion, Kind: "Benchmark", Server: b.at.server, Mode: b.mode, Clients: b.clients, Locks: b.locks,
+		APIVersion: term.APIVersion, Kind: "Benchmark", Server: b.at.server, Mode: b.mode, Clients: b.clients, Locks: b.locks,
 		HoldMS: b.hold.Milliseconds(), TookMS: b.took.Milliseconds(), Cycles: b.cycles,
 		PerSecond: float64(int(10*float64(b.cycles)/b.took.Seconds())) / 10,
 		Wait:      b.wait.document(), Handoff: b.handoff.document(), Lost: b.lost, Errors: b.errors,
 		Interrupted: b.interrupted, MeasuredFrom: b.began.UTC().Truncate(time.Millisecond),
 	}
 	if b.first != nil {
-		d.FirstError = cut(b.first.Error(), 250)
+		d.FirstError = term.Cut(b.first.Error(), 250)
 	}
 	for _, gd := range b.guards {
 		violations, lost, refused := gd.result()
@@ -335,11 +337,11 @@ func (b *benchmark) document() benchDocument {
 }
 
 // report prints the result and returns the exit code.
-func (b *benchmark) report(w io.Writer, format output) error {
+func (b *benchmark) report(w io.Writer, format term.Format) error {
 	d := b.document()
 	var err error
 	if format == "json" {
-		err = document(w, d)
+		err = term.JSON(w, d)
 	} else {
 		err = d.print(w)
 	}
@@ -347,11 +349,11 @@ func (b *benchmark) report(w io.Writer, format output) error {
 	case err != nil:
 		return err
 	case d.Violations+d.LostUpdates > 0:
-		return exitCode(exitNo)
+		return term.ExitCode(term.ExitNo)
 	case d.Cycles == 0 && b.first != nil:
 		return fmt.Errorf("bench: no cycle was completed: %w", b.first)
 	case d.Cycles == 0 && !d.Interrupted:
-		return &fault{exitUnavailable, errors.New("bench: no cycle was completed"), "give a longer --duration"}
+		return &term.Fault{Code: term.ExitUnavailable, Err: errors.New("bench: no cycle was completed"), Hint: "give a longer --duration"}
 	}
 	return nil
 }
@@ -361,7 +363,7 @@ func (d benchDocument) print(w io.Writer) error {
 	if d.Interrupted {
 		ended = ", interrupted"
 	}
-	if _, err := fmt.Fprintf(w, "%s: %s, %s, %s, hold %v, for %v%s\n\n", d.Mode, escape(d.Server), counted(d.Clients, "client"), counted(d.Locks, "lock"),
+	if _, err := fmt.Fprintf(w, "%s: %s, %s, %s, hold %v, for %v%s\n\n", d.Mode, term.Escape(d.Server), term.Count(d.Clients, "client"), term.Count(d.Locks, "lock"),
 		time.Duration(d.HoldMS)*time.Millisecond, time.Duration(d.TookMS)*time.Millisecond, ended); err != nil {
 		return err
 	}
@@ -370,12 +372,12 @@ func (d benchDocument) print(w io.Writer) error {
 	}
 	rows := [][]string{{"", "P50", "P90", "P99", "P99.9", "MAX", "SAMPLES"}, d.Wait.row("WAIT"), d.Handoff.row("HANDOFF")}
 	rows[0][0] = "TIME"
-	if err := table(w, rows); err != nil {
+	if err := term.Table(w, rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n%d violations, %d lost updates, %d refused, %d lost, %d errors\n", d.Violations, d.LostUpdates, d.Refused, d.Lost, d.Errors)
 	if err == nil && d.FirstError != "" {
-		_, err = fmt.Fprintf(w, "first error: %s\n", escape(d.FirstError))
+		_, err = fmt.Fprintf(w, "first error: %s\n", term.Escape(d.FirstError))
 	}
 	return err
 }

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
@@ -21,7 +23,7 @@ import (
 type ground struct {
 	server     string
 	path       string
-	connection *connection // for making and removing nodes
+	connection *conn.Connection // for making and removing nodes
 	config     func() zk.Config
 	patience   time.Duration
 	made       []string // nodes that did not exist before, the deepest last
@@ -29,18 +31,18 @@ type ground struct {
 
 // onGround connects, makes the ground, runs f on it, and removes all of it. The context of f ends with the
 // first signal that would end the process. The second one does.
-func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground) error) (err error) {
-	if err := g.checkNamespace(); err != nil {
+func onGround(ctx context.Context, g *conn.Flags, f func(context.Context, *ground) error) (err error) {
+	if err := g.CheckNamespace(); err != nil {
 		return err
 	}
-	t, err := g.target()
+	t, err := g.Target()
 	if err != nil {
 		return err
 	}
 	// The chroot goes into the paths, since connect would make its nodes and leave them.
-	dir := strings.TrimSuffix(strings.TrimSuffix(t.zk.Chroot, "/")+g.namespace, "/")
-	t.zk.Chroot = ""
-	at := &ground{server: t.url, patience: g.timeout, path: fmt.Sprintf("%s/holdfast-bench-%08x", dir, rand.Uint32())}
+	dir := strings.TrimSuffix(strings.TrimSuffix(t.ZK.Chroot, "/")+g.Namespace, "/")
+	t.ZK.Chroot = ""
+	at := &ground{server: t.URL, patience: g.Timeout, path: fmt.Sprintf("%s/holdfast-bench-%08x", dir, rand.Uint32())}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	signals := make(chan os.Signal, 1)
@@ -48,22 +50,22 @@ func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground)
 	go func() {
 		select {
 		case sig := <-signals:
-			cancel(endedBy(sig))
+			cancel(term.EndedBy(sig))
 		case <-ctx.Done():
 		}
 	}()
-	say := g.newSayer(os.Stderr)
-	defer say.flush()
-	if at.connection, err = g.connect(ctx, t, g.timeout, say); err != nil {
+	say := g.Log.NewSayer(os.Stderr)
+	defer say.Flush()
+	if at.connection, err = g.Connect(ctx, t, g.Timeout, say); err != nil {
 		return interrupted(ctx, err)
 	}
-	defer at.connection.close()
+	defer at.connection.Close()
 	at.config = func() zk.Config {
-		cfg := t.zk
-		if at.connection.store != nil {
-			cfg = at.connection.store.Config()
+		cfg := t.ZK
+		if at.connection.Store != nil {
+			cfg = at.connection.Store.Config()
 		}
-		cfg.SessionTimeout = g.timeout
+		cfg.SessionTimeout = g.Timeout
 		return cfg
 	}
 	defer func() {
@@ -71,22 +73,22 @@ func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground)
 		switch {
 		case left == nil:
 		case err == nil:
-			err = &fault{exitUnavailable, fmt.Errorf("bench: cannot remove %s: %w", at.path, left), removedLater}
+			err = &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("bench: cannot remove %s: %w", at.path, left), Hint: removedLater}
 		default:
-			say.line("cannot remove %s: %s; %s", at.path, escape(cut(left.Error(), 200)), removedLater)
+			say.Line("cannot remove %s: %s; %s", at.path, term.Escape(term.Cut(left.Error(), 200)), removedLater)
 		}
 	}()
-	go at.connection.watch(ctx, g.timeout, cancel)
+	go at.connection.Watch(ctx, g.Timeout, cancel)
 	if err := at.make(ctx); err != nil {
-		return interrupted(ctx, t.unreachable(err))
+		return interrupted(ctx, t.Explain(err))
 	}
-	return t.unreachable(f(ctx, at))
+	return t.Explain(f(ctx, at))
 }
 
-// interrupted returns the error of the signal that ended ctx, see endedBy, or else err.
+// interrupted returns the error of the signal that ended ctx, see term.EndedBy, or else err.
 func interrupted(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
-	if _, ok := errors.AsType[exitCode](cause); ok {
+	if _, ok := errors.AsType[term.ExitCode](cause); ok {
 		return cause
 	}
 	return err
@@ -97,7 +99,7 @@ const removedLater = "the server removes it some time after the sessions have ti
 // make makes the directory, and those above it that are missing. All are containers, so the server removes
 // them if bench is killed.
 func (at *ground) make(ctx context.Context) error {
-	c := at.connection.client
+	c := at.connection.Client
 	above, err := nearestNode(ctx, c, at.path)
 	if err != nil {
 		return err
@@ -126,7 +128,7 @@ func (at *ground) remove() error {
 	defer cancel(nil)
 	giveUp := time.AfterFunc(at.patience, func() { cancel(fmt.Errorf("no node could be removed for %v", at.patience)) })
 	defer giveUp.Stop()
-	c := at.connection.client
+	c := at.connection.Client
 	for i, path := range slices.Backward(at.made) {
 		var err error
 		if i == len(at.made)-1 && path == at.path {
@@ -198,7 +200,7 @@ func (at *ground) dial(ctx context.Context, n int, change func(*zk.Config)) ([]*
 	}
 	if err := group.Wait(); err != nil {
 		closeAll(clients)
-		return nil, interrupted(ctx, &fault{exitUnavailable, fmt.Errorf("bench: %d of %d sessions were opened: %w", done.Load(), n, err), "try fewer, or raise the server's limits, such as maxClientCnxns"})
+		return nil, interrupted(ctx, &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("bench: %d of %d sessions were opened: %w", done.Load(), n, err), Hint: "try fewer, or raise the server's limits, such as maxClientCnxns"})
 	}
 	return clients, nil
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
 
@@ -29,10 +31,10 @@ const (
 	maxWaiters     = 1000
 )
 
-func newBenchHerd(g *globals) *cobra.Command {
+func newBenchHerd(g *conn.Flags) *cobra.Command {
 	var waiters []int
 	var handoffs int
-	var format output
+	var format term.Format
 	cmd := &cobra.Command{
 		Use:   "herd [flags]",
 		Short: "Compare a lock whose waiters all wake with holdfast's, on your server",
@@ -57,22 +59,22 @@ Exit codes:
   78  wrong configuration`,
 		Example: `  holdfast bench herd
   holdfast bench herd --server zk://zk1,zk2,zk3 --waiters 10,100,500`,
-		Args: operands(),
+		Args: term.Operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case handoffs < 1 || handoffs > 100:
-				return usage("", "--handoffs %d is out of range: want 1 to 100", handoffs)
+				return term.Usage("", "--handoffs %d is out of range: want 1 to 100", handoffs)
 			case len(waiters) == 0 || slices.Min(waiters) < 1 || slices.Max(waiters) > maxWaiters:
-				return usage("give numbers such as 10,30,100", "--waiters %s: want numbers from 1 to %d", cut(cmd.Flag("waiters").Value.String(), 100), maxWaiters)
+				return term.Usage("give numbers such as 10,30,100", "--waiters %s: want numbers from 1 to %d", term.Cut(cmd.Flag("waiters").Value.String(), 100), maxWaiters)
 			}
-			return g.onGround(cmd.Context(), func(ctx context.Context, at *ground) error {
+			return onGround(cmd.Context(), g, func(ctx context.Context, at *ground) error {
 				rows, err := at.compare(ctx, waiters, handoffs)
 				if err != nil && ctx.Err() == nil {
 					return err
 				}
-				out := herdDocument{apiVersion, "HerdComparison", at.server, handoffs, rows, ctx.Err() != nil}
+				out := herdDocument{term.APIVersion, "HerdComparison", at.server, handoffs, rows, ctx.Err() != nil}
 				if format == "json" {
-					return document(cmd.OutOrStdout(), out)
+					return term.JSON(cmd.OutOrStdout(), out)
 				}
 				return out.print(cmd.OutOrStdout())
 			})
@@ -80,7 +82,7 @@ Exit codes:
 	}
 	cmd.Flags().IntSliceVar(&waiters, "waiters", []int{10, 30, 100}, "numbers of waiters to compare, each from 1 to 1000")
 	cmd.Flags().IntVar(&handoffs, "handoffs", 5, "handoffs to measure for each row")
-	format.register(cmd)
+	format.Register(cmd)
 	return cmd
 }
 
@@ -114,7 +116,7 @@ func (at *ground) compare(ctx context.Context, waiters []int, handoffs int) ([]h
 	for i, n := range waiters {
 		for _, recipe := range []string{recipeCrowd, recipeOurs} {
 			if isTerminal(os.Stderr) {
-				fmt.Fprintf(os.Stderr, "\r\x1b[K%s, %s (%d of %d)", recipe, counted(n, "waiter"), i+1, len(waiters))
+				fmt.Fprintf(os.Stderr, "\r\x1b[K%s, %s (%d of %d)", recipe, term.Count(n, "waiter"), i+1, len(waiters))
 			}
 			h := &herd{at: at, path: fmt.Sprintf("%s/%s-%d-%d", at.path, recipe, n, i)}
 			row, err := h.measure(ctx, recipe, n, handoffs)
@@ -151,7 +153,7 @@ func (h *herd) measure(ctx context.Context, recipe string, n, handoffs int) (her
 		return herdRow{}, err
 	}
 	defer closeAll(clients)
-	if _, _, err := h.at.connection.client.Create(ctx, h.path, nil, zk.Container); err != nil {
+	if _, _, err := h.at.connection.Client.Create(ctx, h.path, nil, zk.Container); err != nil {
 		return herdRow{}, err
 	}
 	var group sync.WaitGroup
@@ -228,7 +230,7 @@ func (h *herd) next(ctx context.Context) error {
 // queued waits until the queue has this many nodes. A watch would send all names again and again.
 func (h *herd) queued(ctx context.Context, want int) error {
 	for {
-		stat, _, err := h.at.connection.client.Exists(ctx, h.path)
+		stat, _, err := h.at.connection.Client.Exists(ctx, h.path)
 		if err != nil {
 			return err
 		}
@@ -329,7 +331,7 @@ func (d herdDocument) print(w io.Writer) error {
 	if d.Interrupted {
 		plots.WriteString("\ninterrupted: the rows that are missing were not measured\n")
 	}
-	return errors.Join(table(w, rows), writeString(w, plots.String()))
+	return errors.Join(term.Table(w, rows), writeString(w, plots.String()))
 }
 
 func writeString(w io.Writer, s string) error {

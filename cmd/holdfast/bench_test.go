@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -93,7 +95,7 @@ func TestBenchReportsViolations(t *testing.T) {
 		b.guards[0].enter(&tenureStub{}, 5, true)
 	}
 	out.Reset()
-	if err := b.report(&out, "table"); err != exitCode(exitNo) || !strings.Contains(out.String(), "2 violations") {
+	if err := b.report(&out, "table"); err != term.ExitCode(term.ExitNo) || !strings.Contains(out.String(), "2 violations") {
 		t.Errorf("with two holders at once: %v; want exit code 1\n%s", err, &out)
 	}
 }
@@ -223,7 +225,7 @@ func TestBenchLeavesNothing(t *testing.T) {
 	s := zktest.NewServer()
 	defer s.Close()
 	c := s.Client()
-	at := &ground{path: "/app/locks/holdfast-bench-1", connection: &connection{client: c}, patience: patience}
+	at := &ground{path: "/app/locks/holdfast-bench-1", connection: &conn.Connection{Client: c}, patience: patience}
 	if err := at.make(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +262,7 @@ func TestBenchRemovesManyNodesFromASlowServer(t *testing.T) {
 		s := zktest.NewServer()
 		defer s.Close()
 		c := s.Client()
-		at := &ground{path: "/holdfast-bench-1", connection: &connection{client: c}, patience: time.Second}
+		at := &ground{path: "/holdfast-bench-1", connection: &conn.Connection{Client: c}, patience: time.Second}
 		if err := at.make(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/term"
 	"holdfast/zkserver"
 )
 
@@ -25,7 +26,7 @@ Exit codes:
   69  a server has the store open
   78  DIR has no store, or a store of another format`,
 		Example: `  holdfast check /var/lib/holdfast/data`,
-		Args:    operands("DIR"),
+		Args:    term.Operands("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := zkserver.Check(args[0])
 			return summarize(cmd.OutOrStdout(), args[0]+" is intact", s, err)
@@ -37,15 +38,15 @@ Exit codes:
 func summarize(w io.Writer, what string, s zkserver.Summary, err error) error {
 	switch {
 	case errors.Is(err, zkserver.ErrDamaged):
-		return &fault{exitNo, err, "restore a backup, or move the directory away to start with an empty one"}
+		return &term.Fault{Code: term.ExitNo, Err: err, Hint: "restore a backup, or move the directory away to start with an empty one"}
 	case errors.Is(err, zkserver.ErrInUse):
-		return &fault{exitUnavailable, err, "stop the server first, or run holdfast backup, which copies the store and checks the copy"}
+		return &term.Fault{Code: term.ExitUnavailable, Err: err, Hint: "stop the server first, or run holdfast backup, which copies the store and checks the copy"}
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOTDIR):
-		return misconfigured("give the directory of a store, such as the --data-dir of a server", "%w", err)
+		return term.Misconfigured("give the directory of a store, such as the --data-dir of a server", "%w", err)
 	case errors.Is(err, zkserver.ErrInside):
-		return misconfigured("give a directory outside of the store", "%w", err)
+		return term.Misconfigured("give a directory outside of the store", "%w", err)
 	case errors.Is(err, zkserver.ErrFormat), errors.Is(err, fs.ErrExist):
-		return misconfigured("", "%w", err)
+		return term.Misconfigured("", "%w", err)
 	case err != nil:
 		return err
 	}

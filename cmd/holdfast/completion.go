@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zklocal"
@@ -56,12 +58,12 @@ Exit codes:
   2   wrong command line`,
 		Example: `  source <(holdfast completion bash)
   source <(holdfast completion zsh)`,
-		Args:      operands("SHELL"),
+		Args:      term.Operands("SHELL"),
 		ValidArgs: names,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write := shells[args[0]]
 			if write == nil {
-				return usage("give one of "+strings.Join(names, ", "), "completion: no script for %q", cut(args[0], 40))
+				return term.Usage("give one of "+strings.Join(names, ", "), "completion: no script for %q", term.Cut(args[0], 40))
 			}
 			return write(cmd.Root(), cmd.OutOrStdout())
 		},
@@ -69,12 +71,12 @@ Exit codes:
 }
 
 // complete gives each command and each flag below cmd its completion.
-func (g *globals) complete(cmd *cobra.Command) {
+func complete(g *conn.Flags, cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
-		g.complete(sub)
+		complete(g, sub)
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if of := g.completionOf(f); of != nil {
+		if of := completionOf(g, f); of != nil {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, of) // fails for a shared flag that has it
 		}
 	})
@@ -83,7 +85,7 @@ func (g *globals) complete(cmd *cobra.Command) {
 	case "LOCK", "NAME", "[PREFIX]":
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
-				return g.lockNames(cmd, word), cobra.ShellCompDirectiveNoFileComp
+				return lockNames(g, cmd, word), cobra.ShellCompDirectiveNoFileComp
 			}
 			if strings.Contains(cmd.Use, "COMMAND") {
 				return nil, cobra.ShellCompDirectiveDefault
@@ -104,7 +106,7 @@ var (
 )
 
 // completionOf returns the completion of a flag's value, or nil if files are right.
-func (g *globals) completionOf(f *pflag.Flag) cobra.CompletionFunc {
+func completionOf(g *conn.Flags, f *pflag.Flag) cobra.CompletionFunc {
 	switch f.Name {
 	case "layout":
 		return values(f, layoutNames, "named:", "form:")
@@ -122,11 +124,11 @@ func (g *globals) completionOf(f *pflag.Flag) cobra.CompletionFunc {
 		return values(f, slices.Collect(maps.Keys(logLevels)))
 	case "also":
 		return func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-			return g.lockNames(cmd, word), cobra.ShellCompDirectiveNoFileComp
+			return lockNames(g, cmd, word), cobra.ShellCompDirectiveNoFileComp
 		}
 	case "profile":
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return g.profileNames(), cobra.ShellCompDirectiveNoFileComp
+			return profileNames(g), cobra.ShellCompDirectiveNoFileComp
 		}
 	case "data-dir":
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -162,28 +164,16 @@ func values(f *pflag.Flag, words []string, beginnings ...string) cobra.Completio
 }
 
 // profileNames returns the profiles of the configuration files, or none if a file is wrong.
-func (g *globals) profileNames() []string {
-	files, err := g.readFiles()
-	if err != nil {
-		return nil
-	}
-	names := make(map[string]bool)
-	for _, c := range files {
-		for name := range c.profiles {
-			if literal(name) {
-				names[name] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
+func profileNames(g *conn.Flags) []string {
+	return slices.DeleteFunc(g.Profiles(), func(name string) bool { return !literal(name) })
 }
 
 // lockNames returns the names of locks that begin with word, and their states. It returns nothing if the
 // server does not answer in time: the user of the TAB key can do nothing about it.
-func (g *globals) lockNames(cmd *cobra.Command, word string) []string {
+func lockNames(g *conn.Flags, cmd *cobra.Command, word string) []string {
 	found := make(chan []string, 1)
 	go func() {
-		names, _ := g.findNames(cmd, word)
+		names, _ := findNames(g, cmd, word)
 		found <- names
 	}()
 	select {
@@ -194,11 +184,11 @@ func (g *globals) lockNames(cmd *cobra.Command, word string) []string {
 	}
 }
 
-func (g *globals) findNames(cmd *cobra.Command, word string) ([]string, error) {
-	if err := g.settle(cmd.Flags()); err != nil {
+func findNames(g *conn.Flags, cmd *cobra.Command, word string) ([]string, error) {
+	if err := g.Settle(cmd.Flags()); err != nil {
 		return nil, err
 	}
-	t, err := g.target()
+	t, err := g.Target()
 	if err != nil {
 		return nil, err
 	}
@@ -208,21 +198,21 @@ func (g *globals) findNames(cmd *cobra.Command, word string) ([]string, error) {
 	}
 	prefix := word
 	if !strings.HasPrefix(word, "/") {
-		prefix = strings.TrimSuffix(g.namespace, "/") + "/" + word
+		prefix = strings.TrimSuffix(g.Namespace, "/") + "/" + word
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completionPatience)
 	defer cancel()
-	cfg := t.zk
-	if t.dir != "" {
-		nc, err := zklocal.DialHost(ctx, t.dir)
+	cfg := t.ZK
+	if t.Dir != "" {
+		nc, err := zklocal.DialHost(ctx, t.Dir)
 		if err != nil {
 			return nil, err // no host: Dial would try again until the time is over
 		}
 		nc.Close()
 		cfg.Servers = []string{"unix:///host"} // for messages, which nobody reads
-		cfg.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return zklocal.DialHost(ctx, t.dir) }
+		cfg.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return zklocal.DialHost(ctx, t.Dir) }
 	}
-	cfg.SessionTimeout = g.timeout
+	cfg.SessionTimeout = g.Timeout
 	c, err := zk.Dial(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -235,7 +225,7 @@ func (g *globals) findNames(cmd *cobra.Command, word string) ([]string, error) {
 	var names []string
 	now := time.Now()
 	for _, l := range locks {
-		name := g.lockName(l.path)
+		name := g.LockName(l.path)
 		if strings.HasPrefix(word, "/") {
 			name = l.path
 		}
@@ -255,7 +245,7 @@ func stateInWords(queue []holdfast.Entry, now time.Time) string {
 	if len(queue) == 0 || stateOf(queue[0]) == "free" {
 		return "free"
 	}
-	text := stateOf(queue[0]) + " by " + cut(holder(queue[0], now), 80)
+	text := stateOf(queue[0]) + " by " + term.Cut(holder(queue[0], now), 80)
 	if waiters := len(queue) - slices.IndexFunc(append(queue, holdfast.Entry{}), func(e holdfast.Entry) bool { return !e.Held }); waiters > 0 {
 		text += ", " + strconv.Itoa(waiters) + " waiting"
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
 )
 
 // Bash puts the common beginning of several names into the command line without quotes.
@@ -87,15 +88,15 @@ func listenSilently(t *testing.T) string {
 func TestCompletionOfASilentServerEndsSoon(t *testing.T) {
 	t.Parallel()
 	silent := listenSilently(t)
-	g := newGlobals()
-	g.systemFile = ""
+	g := conn.NewFlags()
+	g.SystemFile = ""
 	cmd := newStatus(g)
-	g.client(cmd)
+	g.Register(cmd)
 	if err := cmd.Flags().Parse([]string{"--server", "zk://" + silent}); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	if names := g.lockNames(cmd, ""); names != nil {
+	if names := lockNames(g, cmd, ""); names != nil {
 		t.Errorf("names %q", names)
 	}
 	if took := time.Since(start); took < completionPatience || took > 10*completionPatience {

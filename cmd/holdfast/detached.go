@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 )
 
@@ -20,7 +21,7 @@ type detachedFlags struct {
 
 func (f *detachedFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.on, "detached", false, "print id=ID token=N, and expires=TIME with --expires, and exit; the lock stays held until holdfast unlock")
-	durationVar(cmd.Flags(), &f.expires, "expires", "", 0, "with --detached: the lock ends this long after lock has asked for it, by the server's clock (default: never). When lock has it, at least half of this time is left")
+	term.DurationVar(cmd.Flags(), &f.expires, "expires", "", 0, "with --detached: the lock ends this long after lock has asked for it, by the server's clock (default: never). When lock has it, at least half of this time is left")
 }
 
 // check refuses flags that do not go together.
@@ -28,15 +29,15 @@ func (f *detachedFlags) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed("expires")
 	switch {
 	case given && !f.on:
-		return usage("add --detached: any other lock ends with its process", "--expires needs --detached")
+		return term.Usage("add --detached: any other lock ends with its process", "--expires needs --detached")
 	case given && f.expires < time.Millisecond:
-		return usage("give a time such as 2h, or leave --expires out for a lock without an end", "--expires %v: want 1ms or more", f.expires)
+		return term.Usage("give a time such as 2h, or leave --expires out for a lock without an end", "--expires %v: want 1ms or more", f.expires)
 	case !f.on:
 		return nil
 	}
 	for _, other := range []string{"stdin", "shared", "exclusive", "of", "also", "node", "tree", "slot"} {
 		if cmd.Flags().Changed(other) {
-			return usage("a detached lock is one exclusive lock", "--detached and --%s do not go together", other)
+			return term.Usage("a detached lock is one exclusive lock", "--detached and --%s do not go together", other)
 		}
 	}
 	return nil
@@ -73,16 +74,16 @@ func (k *taker) lockDetached() error {
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = k.newLiveSayer(os.Stderr)
-	defer k.say.flush()
+	k.say = k.Log.NewLiveSayer(os.Stderr)
+	defer k.say.Flush()
 	t, err := k.take(signals)
 	if err != nil {
-		if c := k.contact.Load(); c != nil && c.lost() > 0 {
-			k.say.line("no server answers. If %s became free just now, it may be held: see holdfast status %[1]s later", escape(cut(k.name, 80)))
+		if c := k.contact.Load(); c != nil && c.Lost() > 0 {
+			k.say.Line("no server answers. If %s became free just now, it may be held: see holdfast status %[1]s later", term.Escape(term.Cut(k.name, 80)))
 		}
 		return err
 	}
-	defer t.close()
+	defer t.Close()
 	c := k.claims.claim
 	line := fmt.Sprintf("id=%s token=%d", c.ID, c.Token)
 	if !c.Expires.IsZero() {
@@ -91,14 +92,14 @@ func (k *taker) lockDetached() error {
 	select {
 	case sig := <-signals: // perhaps nobody reads the id any more
 		_ = t.release()
-		return endedBy(sig)
+		return term.EndedBy(sig)
 	default:
 	}
 	if _, err := fmt.Println(line); err != nil {
 		_ = t.release()
 		return cannotReport(err)
 	}
-	k.say.line("to release %s: holdfast unlock --id %s %[1]s", escape(k.name), c.ID)
+	k.say.Line("to release %s: holdfast unlock --id %s %[1]s", term.Escape(k.name), c.ID)
 	return nil
 }
 
@@ -112,7 +113,7 @@ func endOfDetached(e holdfast.Entry, now time.Time) string {
 	case !now.Before(e.Expires):
 		return "detached, expired"
 	}
-	return "detached, expires in " + age(now, e.Expires)
+	return "detached, expires in " + term.Age(now, e.Expires)
 }
 
 // detach adds what a detached lock has and others do not.

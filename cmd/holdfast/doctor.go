@@ -10,12 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
 
-func newDoctor(g *globals) *cobra.Command {
-	var format output
+func newDoctor(g *conn.Flags) *cobra.Command {
+	var format term.Format
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "doctor [flags]",
@@ -51,24 +53,24 @@ Exit codes:
 		Example: `  holdfast doctor
   holdfast doctor --server zk://zk1,zk2,zk3
   holdfast doctor -o json | jq '.items[] | select(.state != "ok")'`,
-		Args: operands(),
+		Args: term.Operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if timeout < time.Second || timeout > time.Hour {
-				return usage("give a time such as 10s", "--timeout %v is out of range: want 1s to 1h", timeout)
+				return term.Usage("give a time such as 10s", "--timeout %v is out of range: want 1s to 1h", timeout)
 			}
-			if err := g.checkNamespace(); err != nil {
+			if err := g.CheckNamespace(); err != nil {
 				return err
 			}
-			t, err := g.target()
+			t, err := g.Target()
 			if err != nil {
 				return err
 			}
-			d := &doctor{globals: g, target: t, timeout: timeout, byDefault: g.server == ""}
+			d := &doctor{Flags: g, target: t, timeout: timeout, byDefault: g.Server == ""}
 			return d.examine(cmd.Context(), cmd.OutOrStdout(), format)
 		},
 	}
-	format.register(cmd)
-	durationVar(cmd.Flags(), &timeout, "timeout", "", 10*time.Second, "end the examination after this long; 1s or more")
+	format.Register(cmd)
+	term.DurationVar(cmd.Flags(), &timeout, "timeout", "", 10*time.Second, "end the examination after this long; 1s or more")
 	return cmd
 }
 
@@ -106,8 +108,8 @@ func (f *findings) problem(check, hint, format string, args ...any) {
 // A doctor examines a target. Each examination runs in a goroutine of its own, since a system call on a
 // dead file system cannot be cancelled. An examination that takes too long is abandoned and reported.
 type doctor struct {
-	*globals
-	target    target
+	*conn.Flags
+	target    conn.Target
 	timeout   time.Duration // of the whole examination
 	byDefault bool          // no server is given
 }
@@ -134,7 +136,7 @@ type examination struct {
 }
 
 // examine runs all examinations at the same time and prints their findings in a fixed order.
-func (d *doctor) examine(ctx context.Context, w io.Writer, format output) error {
+func (d *doctor) examine(ctx context.Context, w io.Writer, format term.Format) error {
 	signals := make(chan os.Signal, 1)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
@@ -155,9 +157,9 @@ func (d *doctor) examine(ctx context.Context, w io.Writer, format output) error 
 
 // conclude prints the findings as they come, at most for the timeout, and returns the exit code. The last
 // examination is that of the servers, which sets reached. A signal ends it by cancel.
-func (d *doctor) conclude(w io.Writer, format output, signals <-chan os.Signal, cancel func(), reached *bool, all []examination) error {
+func (d *doctor) conclude(w io.Writer, format term.Format, signals <-chan os.Signal, cancel func(), reached *bool, all []examination) error {
 	began := time.Now()
-	out := diagnosis{APIVersion: apiVersion, Kind: "Diagnosis", Server: d.target.url, Items: findings{}, AsOf: began.UTC().Truncate(time.Millisecond)}
+	out := diagnosis{APIVersion: term.APIVersion, Kind: "Diagnosis", Server: d.target.URL, Items: findings{}, AsOf: began.UTC().Truncate(time.Millisecond)}
 	give := time.NewTimer(d.timeout)
 	defer give.Stop()
 	for _, e := range all {
@@ -171,7 +173,7 @@ func (d *doctor) conclude(w io.Writer, format output, signals <-chan os.Signal, 
 			case <-all[len(all)-1].result:
 			case <-time.After(d.reserve()):
 			}
-			return endedBy(sig)
+			return term.EndedBy(sig)
 		case <-give.C:
 			give.Reset(0) // for those that follow
 			select {
@@ -199,17 +201,17 @@ func (d *doctor) conclude(w io.Writer, format output, signals <-chan os.Signal, 
 	out.TookMS = time.Since(began).Milliseconds()
 	var err error
 	if format == "json" {
-		err = document(w, out)
+		err = term.JSON(w, out)
 	} else {
-		_, err = fmt.Fprintf(w, "%s, %s\n", counted(out.Problems, "problem"), counted(out.Warnings, "warning"))
+		_, err = fmt.Fprintf(w, "%s, %s\n", term.Count(out.Problems, "problem"), term.Count(out.Warnings, "warning"))
 	}
 	switch {
 	case err != nil:
 		return err
 	case !out.Reached:
-		return &fault{exitUnavailable, fmt.Errorf("no server of %s answered", cut(d.target.url, 200)), ""}
+		return &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("no server of %s answered", term.Cut(d.target.URL, 200))}
 	case out.Problems > 0:
-		return exitCode(exitNo)
+		return term.ExitCode(term.ExitNo)
 	}
 	return nil
 }
@@ -224,30 +226,22 @@ func later(ctx context.Context, examine func(context.Context) findings) <-chan f
 // print writes one line for each finding, and one for each hint.
 func (f findings) print(w io.Writer) error {
 	for _, one := range f {
-		if _, err := fmt.Fprintf(w, "%-7s  %-11s  %s\n", one.State, one.Check, escape(one.Found)); err != nil {
+		if _, err := fmt.Fprintf(w, "%-7s  %-11s  %s\n", one.State, one.Check, term.Escape(one.Found)); err != nil {
 			return err
 		}
 		if one.Hint == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "%22shint: %s\n", "", escape(one.Hint)); err != nil {
+		if _, err := fmt.Fprintf(w, "%22shint: %s\n", "", term.Escape(one.Hint)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// counted returns the number and the noun, with an s for more than one.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // lockDirectory returns the full path of the directory of the locks.
 func (d *doctor) lockDirectory() string {
-	return strings.TrimSuffix(strings.TrimSuffix(d.target.zk.Chroot, "/")+d.namespace, "/")
+	return strings.TrimSuffix(strings.TrimSuffix(d.target.ZK.Chroot, "/")+d.Namespace, "/")
 }
 
 // nearestNode returns the deepest node on the way to path that exists.

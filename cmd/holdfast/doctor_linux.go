@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
 )
@@ -93,7 +94,7 @@ func examineWatchdog() (f findings) {
 	began := time.Now()
 	s, err := supervise.Start(watchdog.IsHost)
 	if err != nil {
-		f.problem("watchdog", "holdfast run cannot guard a command here", "%s", cut(err.Error(), 250))
+		f.problem("watchdog", "holdfast run cannot guard a command here", "%s", term.Cut(err.Error(), 250))
 		return f
 	}
 	s.Close()
@@ -120,6 +121,6 @@ func judgeMeans(f *findings, means supervise.Means, uid int, took time.Duration)
 			"%s; no cgroup (%v); descendants that become another user, as by sudo, survive", started, means.NoCgroup)
 	}
 	if means.Orphans > 0 {
-		f.warning("watchdog", "the next holdfast run in this cgroup kills them", "%s of watchdogs that are dead", counted(means.Orphans, "job"))
+		f.warning("watchdog", "the next holdfast run in this cgroup kills them", "%s of watchdogs that are dead", term.Count(means.Orphans, "job"))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/cli/term"
 	"holdfast/layout"
 	"holdfast/zk"
 )
@@ -19,10 +20,10 @@ func (d *doctor) examineLocks(ctx context.Context, c *zk.Client) (f findings) {
 	found, err := findLocks(ctx, c, dir+"/", layout.Curator)
 	switch {
 	case ctx.Err() != nil:
-		f.warning("locks", "give more time with --timeout", "the directory %s is too large for the time that was left", cut(dir, 100))
+		f.warning("locks", "give more time with --timeout", "the directory %s is too large for the time that was left", term.Cut(dir, 100))
 		return f
 	case err != nil:
-		f.warning("locks", "log in with --auth if permissions are missing", "cannot read %s: %s", cut(dir, 100), cut(err.Error(), 200))
+		f.warning("locks", "log in with --auth if permissions are missing", "cannot read %s: %s", term.Cut(dir, 100), term.Cut(err.Error(), 200))
 		return f
 	}
 	judgeLocks(&f, found, time.Now(), func(path string) string { return strings.TrimPrefix(path, dir+"/") })
@@ -60,23 +61,23 @@ func judgeLocks(f *findings, found []located, now time.Time, name func(path stri
 	}
 	if len(stuck) > 0 {
 		f.problem("locks", "look at each with holdfast status; if nobody needs it, remove the node",
-			"%s owned by no session, which stays until somebody removes it: %s", counted(len(stuck), "place"), some(stuck))
+			"%s owned by no session, which stays until somebody removes it: %s", term.Count(len(stuck), "place"), some(stuck))
 	}
 	if len(expired) > 0 {
 		f.warning("locks", "the next client that waits removes it; or: holdfast unlock --force",
-			"%s that has expired: %s", counted(len(expired), "detached lock"), some(expired))
+			"%s that has expired: %s", term.Count(len(expired), "detached lock"), some(expired))
 	}
 	if len(unnamed) > 0 {
 		f.warning("locks", "programs give their name with WithOwner, or as the data of the node",
-			"%s without an owner's name: %s", counted(len(unnamed), "place"), some(unnamed))
+			"%s without an owner's name: %s", term.Count(len(unnamed), "place"), some(unnamed))
 	}
 	if len(unreadable) > 0 {
-		f.warning("locks", "log in with --auth, or let somebody with permission change the ACL", "no permission to read %s: %s", counted(len(unreadable), "lock"), some(unreadable))
+		f.warning("locks", "log in with --auth, or let somebody with permission change the ACL", "no permission to read %s: %s", term.Count(len(unreadable), "lock"), some(unreadable))
 	}
 	if empty >= manyEmpty {
 		f.warning("locks", "a server removes empty containers by itself; remove other nodes that nobody uses any more", "%d empty directories, which make ls slow", empty)
 	}
-	f.ok("locks", "%s in use, %s waiting, %s", counted(held, "lock"), counted(waiting, "client"), counted(empty, "empty name"))
+	f.ok("locks", "%s in use, %s waiting, %s", term.Count(held, "lock"), term.Count(waiting, "client"), term.Count(empty, "empty name"))
 }
 
 // some returns the first of many names.
@@ -84,7 +85,7 @@ func some(all []string) string {
 	const most = 3
 	text := make([]string, 0, most)
 	for _, s := range all[:min(most, len(all))] {
-		text = append(text, cut(s, 80))
+		text = append(text, term.Cut(s, 80))
 	}
 	if len(all) > most {
 		return strings.Join(text, ", ") + fmt.Sprintf(" and %d more", len(all)-most)

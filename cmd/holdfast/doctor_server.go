@@ -15,6 +15,9 @@ import (
 	"syscall"
 	"time"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/host"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
 	"holdfast/zklocal"
@@ -23,8 +26,6 @@ import (
 const (
 	// slowWrite is the median time of a write from which doctor warns.
 	slowWrite = 100 * time.Millisecond
-	// probePrefix is the beginning of the name of a probe node. ls, graph and watch leave such nodes out.
-	probePrefix = ".holdfast-doctor-"
 	// clockApart is the difference of two clocks from which doctor warns.
 	clockApart = 2 * time.Second
 	// leastTimeout is the session timeout with which doctor asks for a server's minimum.
@@ -54,16 +55,16 @@ func (d *doctor) examineServers(ctx context.Context) (all findings, reached bool
 	half, cancel := context.WithTimeout(ctx, time.Until(deadline)/2)
 	defer cancel()
 	var servers []*examined
-	if d.target.dir != "" {
-		if !storeExists(d.target.dir) {
+	if d.target.Dir != "" {
+		if !storeExists(d.target.Dir) {
 			return nil, true // there is nothing to ask; examineStore says so
 		}
-		store, err := zklocal.Open(zklocal.Config{Dir: d.target.dir, StartHost: startHost})
+		store, err := zklocal.Open(zklocal.Config{Dir: d.target.Dir, StartHost: host.Start})
 		if err != nil {
 			return nil, true // examineStore has the error
 		}
 		defer store.Close()
-		e := &examined{name: d.target.dir}
+		e := &examined{name: d.target.Dir}
 		servers = []*examined{e}
 		d.open(half, e, store.Config())
 	} else {
@@ -104,9 +105,9 @@ func (e *examined) close() {
 // lookup resolves the names of the servers.
 func (d *doctor) lookup(ctx context.Context) (f findings, servers []*examined) {
 	seen := make(map[string]string)
-	for _, server := range d.target.zk.Servers {
+	for _, server := range d.target.ZK.Servers {
 		if path, ok := strings.CutPrefix(server, "unix://"); ok {
-			servers = append(servers, &examined{name: path, network: "unix", addr: path, host: d.secure.serverName})
+			servers = append(servers, &examined{name: path, network: "unix", addr: path, host: d.Secure.ServerName})
 			continue
 		}
 		host, port, err := net.SplitHostPort(server)
@@ -117,11 +118,11 @@ func (d *doctor) lookup(ctx context.Context) (f findings, servers []*examined) {
 		if _, err := netip.ParseAddr(host); err != nil {
 			began := time.Now()
 			if addrs, err = net.DefaultResolver.LookupHost(ctx, host); err != nil {
-				f.problem("name", "correct the name in --server, or ask the administrator of the name server", "%s: %s", cut(host, 100), cause(err, time.Since(began)))
+				f.problem("name", "correct the name in --server, or ask the administrator of the name server", "%s: %s", term.Cut(host, 100), cause(err, time.Since(began)))
 				continue
 			}
 			slices.Sort(addrs)
-			f.ok("name", "%s: %s", host, cut(strings.Join(addrs, ", "), 200))
+			f.ok("name", "%s: %s", host, term.Cut(strings.Join(addrs, ", "), 200))
 		}
 		for _, addr := range addrs {
 			full := net.JoinHostPort(addr, port)
@@ -153,7 +154,7 @@ func (d *doctor) examineAddress(ctx context.Context, e *examined) {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = nc.SetDeadline(deadline)
 	}
-	if d.target.zk.TLS != nil {
+	if d.target.ZK.TLS != nil {
 		if nc = d.examineTLS(ctx, e, nc); nc == nil {
 			return
 		}
@@ -164,7 +165,7 @@ func (d *doctor) examineAddress(ctx context.Context, e *examined) {
 			"%s: the server runs, but does not serve: it has no quorum, or starts up", e.name)
 		return
 	}
-	cfg := d.target.zk
+	cfg := d.target.ZK
 	cfg.Servers = []string{e.addr}
 	if e.network == "unix" {
 		cfg.Servers = []string{"unix://" + e.addr}
@@ -178,10 +179,10 @@ func (d *doctor) examineAddress(ctx context.Context, e *examined) {
 
 // cause returns why an attempt failed, in few words.
 func cause(err error, took time.Duration) string {
-	if timedOut(err) {
+	if conn.TimedOut(err) {
 		return "no answer within " + short(took)
 	}
-	return cut(why(err, took), 200)
+	return term.Cut(conn.Cause(err, took), 200)
 }
 
 // dialHint says what to do about a refused or silent address.
@@ -189,7 +190,7 @@ func dialHint(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		return "no server listens there: start it, or correct the address and the port"
-	case timedOut(err):
+	case conn.TimedOut(err):
 		return "a firewall may drop the packets, or the machine is down"
 	}
 	return "check the network between this machine and the server"
@@ -206,8 +207,7 @@ func someOf(ctx context.Context) time.Duration {
 }
 
 var (
-	versionLine = regexp.MustCompile(`(?m)^([\w .-]{1,60}) version: ([^\s,]{1,60})`)
-	modeLine    = regexp.MustCompile(`(?m)^Mode: ([\w-]{1,30})`)
+	modeLine = regexp.MustCompile(`(?m)^Mode: ([\w-]{1,30})`)
 )
 
 // ask sends the four-letter word srvr and reads the version and the mode. A server may not answer it. A port that
@@ -225,7 +225,7 @@ func (e *examined) ask(nc net.Conn, patience time.Duration) (version string) {
 	if m := modeLine.FindSubmatch(text); m != nil {
 		e.mode = string(m[1])
 	}
-	version, other := software(text)
+	version, other := conn.Software(text)
 	if other != "" {
 		e.warning("server", "use Apache ZooKeeper where two must never hold one lock: how its servers prove that a session lives is known, and a holder elsewhere may be told too late",
 			"%s: the server says that it is %s, and not Apache ZooKeeper", e.name, other)
@@ -233,37 +233,23 @@ func (e *examined) ask(nc net.Conn, patience time.Duration) (version string) {
 	return version
 }
 
-// software returns the version in an answer to srvr. other is the name and the version of a server that is not Apache
-// ZooKeeper, or holdfast serve, which answers as ZooKeeper does.
-func software(text []byte) (version, other string) {
-	m := versionLine.FindSubmatch(text)
-	if m == nil {
-		return "", ""
-	}
-	version, _, _ = strings.Cut(string(m[2]), "--") // then follows the commit
-	if name := string(m[1]); name != "Zookeeper" {
-		other = name + " " + version
-	}
-	return version, other
-}
-
 // open opens a session, measures it, and leaves it open with a probe node. about says more of the server.
 func (d *doctor) open(ctx context.Context, e *examined, cfg zk.Config, about ...string) {
 	began := time.Now()
-	cfg.Chroot, cfg.SessionTimeout = "", d.globals.timeout
+	cfg.Chroot, cfg.SessionTimeout = "", d.Flags.Timeout
 	c, err := dialOnce(ctx, cfg)
 	if err != nil {
 		switch {
 		case errors.Is(err, zk.ErrAuthFailed):
 			e.answered = true
 			e.problem("server", "check --auth and --password-file; for sasl-digest, ZooKeeper after 3.9.5 needs zookeeper.fips-mode=false", "%s: the login was refused", e.name)
-		case certificateFault(err) != "":
+		case conn.CertificateHint(err) != "":
 			e.answered = true
-			e.problem("server", certificateFault(err), "%s: %s", e.name, cut(err.Error(), 200))
+			e.problem("server", conn.CertificateHint(err), "%s: %s", e.name, term.Cut(err.Error(), 200))
 		default:
 			hint := "see the log of the server"
-			if d.target.dir != "" {
-				hint = "see " + hostLogName + " in the directory"
+			if d.target.Dir != "" {
+				hint = "see " + host.LogName + " in the directory"
 			}
 			e.problem("server", hint, "%s: no session: %s", e.name, cause(err, time.Since(began)))
 		}
@@ -272,7 +258,7 @@ func (d *doctor) open(ctx context.Context, e *examined, cfg zk.Config, about ...
 	e.answered, e.client = true, c
 	session, err := c.Session(ctx)
 	if err != nil {
-		e.problem("session", "see the log of the server", "%s: the session ended at once: %s", e.name, cut(err.Error(), 200))
+		e.problem("session", "see the log of the server", "%s: the session ended at once: %s", e.name, term.Cut(err.Error(), 200))
 		return
 	}
 	least := d.leastGranted(ctx, cfg)
@@ -310,12 +296,12 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 	fail := func(what string, err error) {
 		switch {
 		case errors.Is(err, zk.ErrAuthFailed):
-			e.problem("server", loginHint, "%s: the server demands a login", e.name)
+			e.problem("server", term.LoginHint, "%s: the server demands a login", e.name)
 			e.refused = true
 		case errors.Is(err, zk.ErrNoAuth):
 			e.problem("server", "log in with --auth, or let somebody with permission change the ACL", "%s: no permission to %s", e.name, what)
 		default:
-			e.problem("server", "see the log of the server", "%s: cannot %s: %s", e.name, what, cut(err.Error(), 200))
+			e.problem("server", "see the log of the server", "%s: cannot %s: %s", e.name, what, term.Cut(err.Error(), 200))
 		}
 	}
 	var reads, writes []time.Duration
@@ -333,17 +319,17 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 	}
 	dir, err := nearestNode(ctx, e.client, d.lockDirectory())
 	if err != nil {
-		fail("read "+cut(d.lockDirectory(), 100), err)
+		fail("read "+term.Cut(d.lockDirectory(), 100), err)
 		return
 	}
-	probe := fmt.Sprintf("%s/%s%x", strings.TrimSuffix(dir, "/"), probePrefix, uint64(session.ID()))
+	probe := fmt.Sprintf("%s/%s%x", strings.TrimSuffix(dir, "/"), conn.ProbePrefix, uint64(session.ID()))
 	var stat zk.Stat
 	before := time.Now()
 	if err := timed(&writes, func() (err error) { _, stat, err = session.Create(ctx, probe, nil, zk.Ephemeral); return err }); err != nil {
 		if zk.MayHaveHappened(err) {
 			e.probe = probe
 		}
-		fail("create nodes in "+cut(dir, 100), err)
+		fail("create nodes in "+term.Cut(dir, 100), err)
 		return
 	}
 	after := time.Now()
@@ -371,10 +357,10 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 	switch {
 	case errors.Is(err, zk.ErrTimeoutTooShort):
 		hint := "give a longer --session-timeout"
-		if tick := least / 2; tick > 0 && tick < cmp.Or(d.target.zk.TickTime, zk.DefaultTickTime) {
+		if tick := least / 2; tick > 0 && tick < cmp.Or(d.target.ZK.TickTime, zk.DefaultTickTime) {
 			hint += fmt.Sprintf(", or add ?tick=%v to the address if that is tickTime in the servers' zoo.cfg", tick)
 		}
-		e.problem("session", hint, "%s: locks would fail: %s", e.name, cut(err.Error(), 250))
+		e.problem("session", hint, "%s: locks would fail: %s", e.name, term.Cut(err.Error(), 250))
 	case err == nil:
 		e.leased = true
 		lease.Release()
@@ -389,7 +375,7 @@ func (e *examined) judgeContainers(ctx context.Context, session *zk.Session, pro
 	})
 	if errors.Is(err, zk.ErrUnimplemented) || errors.Is(err, zk.ErrBadArguments) {
 		e.warning("server", "locks work; remove empty directories from time to time. Apache ZooKeeper has containers since 3.5",
-			"%s: the server has no containers, so the directories of locks stay when nobody uses them: %s", e.name, cut(err.Error(), 250))
+			"%s: the server has no containers, so the directories of locks stay when nobody uses them: %s", e.name, term.Cut(err.Error(), 250))
 	}
 }
 
@@ -414,7 +400,7 @@ func (d *doctor) leastGranted(ctx context.Context, cfg zk.Config) time.Duration 
 // judgeTimeout compares the granted session timeout with the one that was asked for. least is the server's
 // minimum, or 0.
 func (d *doctor) judgeTimeout(e *examined, granted, least time.Duration) {
-	asked := d.globals.timeout
+	asked := d.Flags.Timeout
 	limits := ""
 	if least > leastTimeout {
 		limits = fmt.Sprintf("; its minimum is %v, two ticks of %v by default", least, least/2)
@@ -423,7 +409,7 @@ func (d *doctor) judgeTimeout(e *examined, granted, least time.Duration) {
 	case granted < 2*supervise.KillMargin:
 		e.problem("session", fmt.Sprintf("give --session-timeout %v or more", 2*supervise.KillMargin),
 			"%s: grants %v, but holdfast run needs %v", e.name, granted, 2*supervise.KillMargin)
-	case granted > asked && d.timeoutGiven:
+	case granted > asked && d.TimeoutGiven:
 		e.problem("session", fmt.Sprintf("give --session-timeout %v or more, or set a shorter tickTime on the server", granted),
 			"%s: grants %v, not the %v that you ask for; run and lock refuse that%s", e.name, granted, asked, limits)
 	case granted > asked:
@@ -500,7 +486,7 @@ func oneService(ctx context.Context, servers, live []*examined) (f findings) {
 	}
 	if len(apart) > 0 {
 		f.problem("servers", "give the servers of one ensemble only: clients of different servers could hold the same lock at the same time",
-			"%s has a node that %s does not have: these are separate services", live[first].name, cut(strings.Join(apart, ", "), 200))
+			"%s has a node that %s does not have: these are separate services", live[first].name, term.Cut(strings.Join(apart, ", "), 200))
 		return f
 	}
 	if len(live) < len(servers) {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/zklocal"
 )
 
@@ -33,7 +35,7 @@ func storeExists(dir string) bool {
 
 // examineStore examines the directory of a file:// server. It creates nothing.
 func (d *doctor) examineStore() (f findings) {
-	dir := d.target.dir
+	dir := d.target.Dir
 	if dir == "" {
 		return nil
 	}
@@ -42,7 +44,7 @@ func (d *doctor) examineStore() (f findings) {
 		// Open checks owner, mode, and whether the file system is local.
 		s, err := zklocal.Open(zklocal.Config{Dir: dir})
 		if err != nil {
-			f.problem("store", "", "%s", cut(strings.TrimPrefix(err.Error(), "zklocal: "), 300))
+			f.problem("store", "", "%s", term.Cut(strings.TrimPrefix(err.Error(), "zklocal: "), 300))
 			return f
 		}
 		_ = s.Close() // it is not used
@@ -88,10 +90,10 @@ func examineFiles(dir string, now time.Time) (f findings) {
 		return nil
 	})
 	if len(foreign) > 0 {
-		f.problem("store", fmt.Sprintf("chown -R them to user id %d; another user, such as root, has used this directory", os.Geteuid()), "%s of another user: %s", counted(len(foreign), "file"), some(foreign))
+		f.problem("store", fmt.Sprintf("chown -R them to user id %d; another user, such as root, has used this directory", os.Geteuid()), "%s of another user: %s", term.Count(len(foreign), "file"), some(foreign))
 	}
 	if len(left) > 0 {
-		f.warning("store", "the host removes such files when it starts; they do no harm", "%s of an interrupted write: %s", counted(len(left), "file"), some(left))
+		f.warning("store", "the host removes such files when it starts; they do no harm", "%s of an interrupted write: %s", term.Count(len(left), "file"), some(left))
 	}
 	return f
 }
@@ -159,13 +161,13 @@ func (k disk) judge(f *findings, dir string, size int64) {
 
 // examineEnvironment looks for other jobs of this machine that would use another server.
 func (d *doctor) examineEnvironment() (f findings) {
-	switch from := d.from["server"]; from.layer {
-	case layerEnvironment:
-		f.ok("environment", "%s names the server; cron, sudo and systemd start jobs without it", from.at)
-	case layerUser:
-		f.ok("environment", "%s names the server; jobs of other users do not read this file", from.at)
-	case layerSystem, layerProfile:
-		f.ok("environment", "%s names the server", from.at)
+	switch from, at := d.Source("server"); from {
+	case conn.LayerEnvironment:
+		f.ok("environment", "%s names the server; cron, sudo and systemd start jobs without it", at)
+	case conn.LayerUser:
+		f.ok("environment", "%s names the server; jobs of other users do not read this file", at)
+	case conn.LayerSystem, conn.LayerProfile:
+		f.ok("environment", "%s names the server", at)
 	}
 	if !d.byDefault {
 		return f
@@ -180,7 +182,7 @@ func (d *doctor) examineEnvironment() (f findings) {
 			sudo = u
 		}
 	}
-	judgeHomes(&f, d.target.dir, os.Getenv, me, sudo, storeExists)
+	judgeHomes(&f, d.target.Dir, os.Getenv, me, sudo, storeExists)
 	return f
 }
 
@@ -208,7 +210,7 @@ func judgeHomes(f *findings, dir string, env func(string) string, me, sudo *user
 			continue
 		}
 		seen[o.dir] = true
-		f.warning("environment", "their locks and yours do not exclude each other: give both the same --server, in the crontab as well (HOLDFAST_SERVER=file://"+cut(dir, 100)+")",
+		f.warning("environment", "their locks and yours do not exclude each other: give both the same --server, in the crontab as well (HOLDFAST_SERVER=file://"+term.Cut(dir, 100)+")",
 			"%s use another store, %s", o.who, o.dir)
 	}
 	who := me.Username

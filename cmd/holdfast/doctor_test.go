@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -46,7 +48,7 @@ func found(t *testing.T, f findings, want state, text string) {
 
 func TestDoctorEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &doctor{globals: newGlobals(), target: target{url: "zk://zk1"}, timeout: 10 * time.Second}
+		d := &doctor{Flags: conn.NewFlags(), target: conn.Target{URL: "zk://zk1"}, timeout: 10 * time.Second}
 		hangs := make(chan findings)
 		quick := make(chan findings, 1)
 		quick <- findings{{"server", stateOK, "zk1: a session", ""}}
@@ -57,7 +59,7 @@ func TestDoctorEndsInTime(t *testing.T) {
 		if took := time.Since(began); took != d.timeout {
 			t.Errorf("doctor took %v; want %v", took, d.timeout)
 		}
-		if code, ok := errors.AsType[exitCode](err); !ok || code != exitNo {
+		if code, ok := errors.AsType[term.ExitCode](err); !ok || code != term.ExitNo {
 			t.Errorf("got %v; want exit code 1", err)
 		}
 		for _, want := range []string{"problem  store        no result within 10s\n", "problem  watchdog     no result within 10s\n", "ok       server       zk1: a session\n", "2 problems, 0 warnings\n"} {
@@ -70,7 +72,7 @@ func TestDoctorEndsInTime(t *testing.T) {
 
 func TestDoctorEndsAtASignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &doctor{globals: newGlobals(), timeout: time.Hour}
+		d := &doctor{Flags: conn.NewFlags(), timeout: time.Hour}
 		signals := make(chan os.Signal, 1)
 		signals <- syscall.SIGTERM
 		servers := make(chan findings, 1)
@@ -80,7 +82,7 @@ func TestDoctorEndsAtASignal(t *testing.T) {
 			servers <- nil // its nodes are removed
 		}()
 		err := d.conclude(new(bytes.Buffer), "table", signals, cancel, new(bool), []examination{{"server", servers}})
-		if code, ok := errors.AsType[exitCode](err); !ok || code != 143 {
+		if code, ok := errors.AsType[term.ExitCode](err); !ok || code != 143 {
 			t.Errorf("got %v; want exit code 143", err)
 		}
 	})
@@ -119,10 +121,10 @@ func TestDoctorComparesSessionTimeouts(t *testing.T) {
 		{60 * time.Second, 40 * time.Second, 4 * time.Second, true, stateWarning, "is lost after that time"},
 		{400 * time.Millisecond, 400 * time.Millisecond, 200 * time.Millisecond, true, stateProblem, "holdfast run needs 500ms"},
 	} {
-		g := newGlobals()
-		g.timeout, g.timeoutGiven = tt.asked, tt.given
+		g := conn.NewFlags()
+		g.Timeout, g.TimeoutGiven = tt.asked, tt.given
 		e := &examined{name: "zk1"}
-		(&doctor{globals: g}).judgeTimeout(e, tt.granted, tt.least)
+		(&doctor{Flags: g}).judgeTimeout(e, tt.granted, tt.least)
 		found(t, e.findings, tt.want, tt.text)
 	}
 }

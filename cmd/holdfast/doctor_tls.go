@@ -9,6 +9,9 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 )
 
 // expiresSoon is the time before the end of a certificate from which doctor warns. For certificates that
@@ -18,7 +21,7 @@ const expiresSoon = 14 * 24 * time.Hour
 // examineTLS starts TLS on nc and examines the certificate. If it cannot be trusted, examineTLS closes nc,
 // sends nothing, and returns nil.
 func (d *doctor) examineTLS(ctx context.Context, e *examined, nc net.Conn) net.Conn {
-	cfg := d.target.zk.TLS.Clone()
+	cfg := d.target.ZK.TLS.Clone()
 	if cfg.ServerName == "" {
 		cfg.ServerName = e.host
 	}
@@ -45,13 +48,13 @@ func (d *doctor) examineTLS(ctx context.Context, e *examined, nc net.Conn) net.C
 	switch {
 	case distrust != nil:
 		found, hint := explainDistrust(distrust, chain[0], cfg.ServerName)
-		e.problem("certificate", hint, "%s: %s", e.name, cut(found, 250))
+		e.problem("certificate", hint, "%s: %s", e.name, term.Cut(found, 250))
 	case err != nil:
 		hint := "see the log of the server"
-		if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || timedOut(err) || strings.Contains(err.Error(), "EOF") {
+		if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || conn.TimedOut(err) || strings.Contains(err.Error(), "EOF") {
 			hint = "the port may not speak TLS: give zk:// or the port for TLS"
-		} else if certificateFault(err) != "" {
-			e.answered, hint = true, certificateFault(err)
+		} else if conn.CertificateHint(err) != "" {
+			e.answered, hint = true, conn.CertificateHint(err)
 		}
 		e.problem("certificate", hint, "%s: no TLS: %s", e.name, cause(err, time.Since(began)))
 	default:
@@ -124,10 +127,10 @@ func judgeOwn(f *findings, own *x509.Certificate, now time.Time) {
 
 func judge(f *findings, c *x509.Certificate, now time.Time, what, hint string) {
 	left := c.NotAfter.Sub(now)
-	found := fmt.Sprintf("%s ends in %s, at %s", cut(what, 250), daysLeft(left), c.NotAfter.UTC().Format(time.RFC3339))
+	found := fmt.Sprintf("%s ends in %s, at %s", term.Cut(what, 250), daysLeft(left), c.NotAfter.UTC().Format(time.RFC3339))
 	switch {
 	case left <= 0:
-		f.problem("certificate", hint, "%s expired at %s", cut(what, 250), c.NotAfter.UTC().Format(time.RFC3339))
+		f.problem("certificate", hint, "%s expired at %s", term.Cut(what, 250), c.NotAfter.UTC().Format(time.RFC3339))
 	case left < min(expiresSoon, c.NotAfter.Sub(c.NotBefore)/4):
 		f.warning("certificate", hint, "%s", found)
 	default:

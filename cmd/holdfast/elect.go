@@ -9,10 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
 
-func newElect(g *globals) *cobra.Command {
+func newElect(g *conn.Flags) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
 	var ends endFlags
@@ -75,29 +77,29 @@ name is empty if nobody leads or the leader is not known.
 			given := func(name string) bool { return cmd.Flags().Changed(name) }
 			switch {
 			case len(args) == 0:
-				return usage("usage: "+cmd.UseLine(), "elect: no name given")
+				return term.Usage("usage: "+cmd.UseLine(), "elect: no name given")
 			case observe && len(args) > 1:
-				return usage("leave the command out: holdfast elect --observe "+cut(args[0], 80), "elect: --observe runs no command")
+				return term.Usage("leave the command out: holdfast elect --observe "+term.Cut(args[0], 80), "elect: --observe runs no command")
 			case observe && (given("try") || given("wait")):
-				return usage("to print the leader and exit, give --observe --once", "elect: --observe does not run for leader, so --try and --wait mean nothing")
+				return term.Usage("to print the leader and exit, give --observe --once", "elect: --observe does not run for leader, so --try and --wait mean nothing")
 			case once && !observe:
-				return usage("give --observe --once to print the leader and exit", "elect: --once needs --observe")
+				return term.Usage("give --observe --once to print the leader and exit", "elect: --once needs --observe")
 			case once && given("http"):
-				return usage("leave out --once or --http", "elect: --once and --http do not go together")
+				return term.Usage("leave out --once or --http", "elect: --once and --http do not go together")
 			case given("http") && page.addr == "":
-				return usage("give a port of 127.0.0.1 or host:port, or leave --http out", "elect: --http is empty")
+				return term.Usage("give a port of 127.0.0.1 or host:port, or leave --http out", "elect: --http is empty")
 			case observe && given("metrics"):
-				return usage("leave out --metrics, or --observe", "elect: --observe takes no lock, so --metrics means nothing")
+				return term.Usage("leave out --metrics, or --observe", "elect: --observe takes no lock, so --metrics means nothing")
 			case given("why"):
-				return usage("put the text into --value, which ls and status show, and observers read",
+				return term.Usage("put the text into --value, which ls and status show, and observers read",
 					"elect: an election has no --why: the node of a candidate has its value alone")
 			case !observe && len(dashless(args)) == 0:
-				return usage("usage: "+cmd.UseLine(), "elect: no command given after the name, %q", cut(args[0], 80))
+				return term.Usage("usage: "+cmd.UseLine(), "elect: no command given after the name, %q", term.Cut(args[0], 80))
 			}
 			return misplacedFlag(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := g.newTaker(cmd, &wait, &kind, args[0])
+			k, err := newTaker(g, cmd, &wait, &kind, args[0])
 			if err != nil {
 				return err
 			}
@@ -125,7 +127,7 @@ name is empty if nobody leads or the leader is not known.
 		},
 	}
 	cmd.Flags().BoolVarP(&wait.try, "try", "n", false, "do not wait: exit 75 if another candidate is ahead. If no server answers, give up after the session timeout")
-	durationVar(cmd.Flags(), &wait.wait, "wait", "w", 0, "wait at most this long to lead, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
+	term.DurationVar(cmd.Flags(), &wait.wait, "wait", "w", 0, "wait at most this long to lead, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
 	cmd.Flags().StringVar(&wait.why, "why", "", "") // only to refuse it with a hint
 	_ = cmd.Flags().MarkHidden("why")
 	kind.layout.register(cmd)
@@ -149,40 +151,40 @@ func (k *taker) election(c *zk.Client) *holdfast.Election {
 func (k *taker) observe(cmd *cobra.Command, once bool) error {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
-	say := k.newSayer(os.Stderr)
-	defer say.flush()
+	say := k.Log.NewSayer(os.Stderr)
+	defer say.Flush()
 	k.page.announce(say)
-	patience := k.timeout
+	patience := k.Timeout
 	if k.page != nil {
 		patience = 0
 	}
-	c, err := k.connect(ctx, k.target, patience, say)
+	c, err := k.Connect(ctx, k.target, patience, say)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	k.page.follow(c, k.election(c.client))
+	defer c.Close()
+	k.page.follow(c, k.election(c.Client))
 	if k.page == nil {
-		go c.watch(ctx, k.timeout, cancel)
+		go c.Watch(ctx, k.Timeout, cancel)
 	}
-	return printLeaders(ctx, cmd, c.client, k, once)
+	return printLeaders(ctx, cmd, c.Client, k, once)
 }
 
 func printLeaders(ctx context.Context, cmd *cobra.Command, c *zk.Client, k *taker, once bool) error {
 	for l, err := range k.election(c).Leaders(ctx) {
 		if err != nil {
-			return k.target.unreachable(err)
+			return k.target.Explain(err)
 		}
 		line := "no leader"
 		if l.Term != 0 {
-			line = fmt.Sprintf("leader %d %s", l.Term, escape(string(l.Value)))
+			line = fmt.Sprintf("leader %d %s", l.Term, term.Escape(string(l.Value)))
 		}
 		if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil {
 			return fmt.Errorf("elect: %w", err)
 		}
 		switch {
 		case once && l.Term == 0:
-			return exitCode(exitNo)
+			return term.ExitCode(term.ExitNo)
 		case once:
 			return nil
 		}

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/daemon"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
@@ -55,7 +57,7 @@ func (f *httpFlag) open(election string) (*page, error) {
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, &fault{exitFailed, fmt.Errorf("--http %s: %w", cut(f.addr, 80), err), "choose another address, or end the process that listens there"}
+		return nil, &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("--http %s: %w", term.Cut(f.addr, 80), err), Hint: "choose another address, or end the process that listens there"}
 	}
 	p := newPage(election)
 	handler := p.handler()
@@ -87,11 +89,11 @@ func localAddress(flag, hint, text string) (string, error) {
 	if strings.Contains(port, ":") {
 		var err error
 		if host, port, err = net.SplitHostPort(text); err != nil {
-			return "", usage(hint, "%s %q is not an address", flag, cut(text, 80))
+			return "", term.Usage(hint, "%s %q is not an address", flag, term.Cut(text, 80))
 		}
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", usage(hint, "%s %q: %q is not a port", flag, cut(text, 80), cut(port, 40))
+		return "", term.Usage(hint, "%s %q: %q is not a port", flag, term.Cut(text, 80), term.Cut(port, 40))
 	}
 	if host == "" {
 		host = "127.0.0.1"
@@ -112,7 +114,7 @@ type page struct {
 
 	mu      sync.Mutex    // guards the fields below
 	changed chan struct{} // closed by the next change
-	contact *contact      // nil before the first connection
+	contact *conn.Contact // nil before the first connection
 	session *zk.Session   // the one that has read the leader
 	known   bool          // the session has read the leader
 	leader  holdfast.Leader
@@ -145,9 +147,9 @@ func (p *page) close() {
 }
 
 // announce says where the page is.
-func (p *page) announce(say *sayer) {
+func (p *page) announce(say *term.Sayer) {
 	if p != nil {
-		say.line("answering at http://%s", p.address)
+		say.Line("answering at http://%s", p.address)
 	}
 }
 
@@ -175,14 +177,14 @@ func (p *page) resign() {
 }
 
 // follow follows the election until close, through one session after the other.
-func (p *page) follow(c *connection, e *holdfast.Election) {
+func (p *page) follow(c *conn.Connection, e *holdfast.Election) {
 	if p == nil {
 		return
 	}
-	p.change(func() { p.contact = c.contact })
+	p.change(func() { p.contact = c.Contact })
 	p.serving.Go(func() {
 		for {
-			s, err := c.client.Session(p.ctx)
+			s, err := c.Client.Session(p.ctx)
 			if err != nil {
 				return // the page or the client is closed
 			}
@@ -229,7 +231,7 @@ func (p *page) connected() bool {
 	if p.contact == nil {
 		return false
 	}
-	down, _ := p.contact.state()
+	down, _ := p.contact.State()
 	return down.IsZero()
 }
 
@@ -256,7 +258,7 @@ type leaderDocument struct {
 func (p *page) document() (d leaderDocument, until time.Time, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	d = leaderDocument{APIVersion: apiVersion, Kind: "Leader", Election: p.election, Connected: p.connected()}
+	d = leaderDocument{APIVersion: term.APIVersion, Kind: "Leader", Election: p.election, Connected: p.connected()}
 	if p.session != nil {
 		// The deadline is the last proof of the session plus its timeout.
 		left := time.Until(p.session.Deadline())
@@ -306,7 +308,7 @@ func (p *page) answer(w http.ResponseWriter, ok bool, d leaderDocument, until ti
 	if !ok {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = document(w, d) // the client is gone
+	_ = term.JSON(w, d) // the client is gone
 }
 
 // events sends the state and each change as server-sent events.

@@ -36,7 +36,7 @@ func asked(t *testing.T, p *page, path string) (code int, d leaderDocument) {
 func startLeader(t *testing.T, srv *zktest.Server, door *doorway, grace time.Duration) (k *taker, leader *tenure, next <-chan struct{}) {
 	t.Helper()
 	k = newTestTaker(srv)
-	k.target.zk = door.config()
+	k.target.ZK = door.config()
 	k.campaign, k.value, k.page = true, "first", newPage("job")
 	leader, err := k.acquire(t.Context())
 	if err != nil {
@@ -70,12 +70,12 @@ func TestPageSaysNoBeforeAnotherLeads(t *testing.T) {
 		now  bool // the page says no at once
 	}{
 		{"the connection ends", func(srv *zktest.Server, door *doorway) func() {
-			door.set(errRefused)
+			door.set(errNoServer)
 			srv.CloseClientConnections()
 			return func() {}
 		}, true},
 		{"the network loses all packets", func(srv *zktest.Server, door *doorway) func() {
-			door.set(errRefused)
+			door.set(errNoServer)
 			return srv.Stall()
 		}, false},
 	} {
@@ -85,7 +85,7 @@ func TestPageSaysNoBeforeAnotherLeads(t *testing.T) {
 				defer srv.Close()
 				door := &doorway{srv: srv}
 				k, leader, next := startLeader(t, srv, door, grace)
-				defer leader.close()
+				defer leader.Close()
 				defer k.page.close()
 				revert := tt.fail(srv, door)
 				synctest.Wait()
@@ -131,9 +131,9 @@ func TestPageFollowsTheTerm(t *testing.T) {
 		defer srv.Close()
 		door := &doorway{srv: srv}
 		k, leader, next := startLeader(t, srv, door, time.Second)
-		defer leader.close()
+		defer leader.Close()
 		defer k.page.close()
-		door.set(errRefused)
+		door.set(errNoServer)
 		srv.CloseClientConnections()
 		synctest.Wait()
 		if code, _ := asked(t, k.page, "/leader"); code != 503 {
@@ -171,7 +171,7 @@ func TestPageSaysNoWhenTheCommandHasEnded(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
 		k, leader, _ := startLeader(t, srv, &doorway{srv: srv}, time.Second)
-		defer leader.close()
+		defer leader.Close()
 		defer k.page.close()
 		k.page.resign()
 		if code, _ := asked(t, k.page, "/leader"); code != 503 {
@@ -186,7 +186,7 @@ func TestPageSaysNoFromTERM(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
 		k, leader, _ := startLeader(t, srv, &doorway{srv: srv}, time.Second)
-		defer leader.close()
+		defer leader.Close()
 		defer k.page.close()
 		left := time.Until(leader.hold.Deadline())
 		for _, tt := range []struct {
@@ -213,23 +213,23 @@ func TestPageForgetsTheLeader(t *testing.T) {
 		defer h.Unlock()
 		door := &doorway{srv: srv}
 		k := newTestTaker(srv)
-		k.target.zk = door.config()
-		c, err := k.connect(t.Context(), k.target, 0, k.say)
+		k.target.ZK = door.config()
+		c, err := k.Connect(t.Context(), k.target, 0, k.say)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.close()
+		defer c.Close()
 		p := newPage("job")
 		defer p.close()
 		if code, d := asked(t, p, "/"); code != 503 || d.Connected || d.AsOfMS != nil {
 			t.Errorf("before the first contact / is %d, %+v", code, d)
 		}
-		p.follow(c, k.election(c.client))
+		p.follow(c, k.election(c.Client))
 		synctest.Wait()
 		if code, d := asked(t, p, "/"); code != 200 || d.Name != "other" || d.IsLeader {
 			t.Errorf("/ is %d, %+v; want the leader", code, d)
 		}
-		door.set(errRefused)
+		door.set(errNoServer)
 		srv.CloseClientConnections()
 		time.Sleep(11 * time.Second)
 		if code, d := asked(t, p, "/"); code != 503 || d.Name != "" || d.Connected || *d.AsOfMS < 10_000 {
@@ -358,11 +358,11 @@ func TestEventsAreTheChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := newTestTaker(srv)
-	c, err := k.connect(t.Context(), k.target, 0, k.say)
+	c, err := k.Connect(t.Context(), k.target, 0, k.say)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.close()
+	defer c.Close()
 	resp, err := http.Get("http://" + p.address + "/events")
 	if err != nil {
 		t.Fatal(err)
@@ -391,7 +391,7 @@ func TestEventsAreTheChanges(t *testing.T) {
 		}
 	}
 	until("", false)
-	p.follow(c, k.election(c.client))
+	p.follow(c, k.election(c.Client))
 	until("other", true)
 	// A stream lasts longer than a request may take.
 	time.Sleep(answerPatience + 500*time.Millisecond)

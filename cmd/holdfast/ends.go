@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 )
 
@@ -40,9 +42,9 @@ func (f *endFlags) register(cmd *cobra.Command) {
 	f.onSuspect = choice{options: []string{"continue", "stop"}}
 	flags := cmd.Flags()
 	flags.Var(&f.signal, "kill-signal", "signal that asks the command to stop: a name such as INT, or a number")
-	durationVar(flags, &f.killAfter, "kill-after", "", 0, "send KILL this long after the command was asked to stop, also by a TERM, INT, HUP or QUIT that was sent to holdfast; 0 is never. Before the lock expires, KILL comes in any case (default: never after a signal to holdfast, 5s after --max-hold)")
-	durationVar(flags, &f.termBefore, "term-before", "", 0, "without contact with the server, ask the command to stop this long before the lock expires; at most two fifths of the session timeout. KILL follows 250ms before the lock expires, so 250ms or less sends KILL only (default: 250ms more than --kill-after if that fits, otherwise 5s or a third of the session timeout)")
-	durationVar(flags, &f.maxHold, "max-hold", "", 0, "ask the command to stop when it has run for this long, and exit with 124; 0 is no limit")
+	term.DurationVar(flags, &f.killAfter, "kill-after", "", 0, "send KILL this long after the command was asked to stop, also by a TERM, INT, HUP or QUIT that was sent to holdfast; 0 is never. Before the lock expires, KILL comes in any case (default: never after a signal to holdfast, 5s after --max-hold)")
+	term.DurationVar(flags, &f.termBefore, "term-before", "", 0, "without contact with the server, ask the command to stop this long before the lock expires; at most two fifths of the session timeout. KILL follows 250ms before the lock expires, so 250ms or less sends KILL only (default: 250ms more than --kill-after if that fits, otherwise 5s or a third of the session timeout)")
+	term.DurationVar(flags, &f.maxHold, "max-hold", "", 0, "ask the command to stop when it has run for this long, and exit with 124; 0 is no limit")
 	flags.Var(&f.leftovers, "leftovers", "what happens to processes that the command left when it ended: kill, wait (hold the lock until they have ended), or ignore (release the lock though they run)")
 	flags.Var(&f.onLost, "on-lost", "when the lock is lost or about to be: kill (stop the command in time), signal=NAME (only send it this signal), or ignore. With the last two, the command can run beside the next holder's")
 	flags.Var(&f.onSuspect, "on-suspect", "while no server answers: continue, or stop (suspend all processes of the command with STOP, and continue them with CONT when a server answers)")
@@ -54,27 +56,27 @@ func (f *endFlags) register(cmd *cobra.Command) {
 type ending func(timeout time.Duration) (supervise.Ending, error)
 
 // ending checks the flags.
-func (f *endFlags) ending(cmd *cobra.Command, g *globals) (ending, error) {
+func (f *endFlags) ending(cmd *cobra.Command, g *conn.Flags) (ending, error) {
 	given := cmd.Flags().Changed
 	switch {
 	case f.killAfter < 0:
-		return nil, usage("", "--kill-after %v is negative", f.killAfter)
+		return nil, term.Usage("", "--kill-after %v is negative", f.killAfter)
 	case f.termBefore < 0:
-		return nil, usage("", "--term-before %v is negative", f.termBefore)
+		return nil, term.Usage("", "--term-before %v is negative", f.termBefore)
 	case f.maxHold < 0:
-		return nil, usage("", "--max-hold %v is negative", f.maxHold)
-	case f.killAfter > mostTime:
-		return nil, usage("give 0 for never", "--kill-after %v: want at most %v", f.killAfter, mostTime)
-	case f.maxHold > mostTime:
-		return nil, usage("give 0 for no limit", "--max-hold %v: want at most %v", f.maxHold, mostTime)
+		return nil, term.Usage("", "--max-hold %v is negative", f.maxHold)
+	case f.killAfter > term.MaxDuration:
+		return nil, term.Usage("give 0 for never", "--kill-after %v: want at most %v", f.killAfter, term.MaxDuration)
+	case f.maxHold > term.MaxDuration:
+		return nil, term.Usage("give 0 for no limit", "--max-hold %v: want at most %v", f.maxHold, term.MaxDuration)
 	case !supervise.CanAsk(syscall.Signal(f.signal)):
-		return nil, usage("give a signal that the command can handle, such as INT. KILL follows by itself, see --kill-after",
+		return nil, term.Usage("give a signal that the command can handle, such as INT. KILL follows by itself, see --kill-after",
 			"--kill-signal %v cannot ask a command to stop", &f.signal)
 	case f.onSuspect.is("stop") && f.onLost.on != supervise.LostKills:
-		return nil, usage("leave out --on-lost or --on-suspect",
+		return nil, term.Usage("leave out --on-lost or --on-suspect",
 			"--on-suspect stop and --on-lost %v do not go together: the command would continue when the lock is lost", &f.onLost)
 	case f.onSuspect.is("stop") && !supervise.CanFreeze:
-		return nil, usage("leave out --on-suspect", "--on-suspect stop: this system cannot suspend processes")
+		return nil, term.Usage("leave out --on-suspect", "--on-suspect stop: this system cannot suspend processes")
 	}
 	e := supervise.Ending{
 		Signal: syscall.Signal(f.signal), KillAfter: f.killAfter, MaxHold: f.maxHold, MaxHoldKill: defaultGrace,
@@ -94,7 +96,7 @@ func (f *endFlags) ending(cmd *cobra.Command, g *globals) (ending, error) {
 			e.Grace = min(defaultGrace, timeout/3)
 		}
 		if e.Grace > longestGrace(timeout) {
-			return e, usage("give a shorter --term-before or a longer --session-timeout",
+			return e, term.Usage("give a shorter --term-before or a longer --session-timeout",
 				"--term-before %v is more than two fifths of the session timeout, %v: the command could be asked to stop although the server answers", e.Grace, timeout)
 		}
 		if f.onSuspect.is("stop") {
@@ -102,7 +104,7 @@ func (f *endFlags) ending(cmd *cobra.Command, g *globals) (ending, error) {
 		}
 		return e, nil
 	}
-	_, err := at(g.timeout)
+	_, err := at(g.Timeout)
 	return at, err
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
 	"holdfast/internal/supervise"
 )
 
@@ -19,7 +20,7 @@ func endingOf(t *testing.T, timeout time.Duration, flags ...string) (supervise.E
 	if err := cmd.ParseFlags(flags); err != nil {
 		return supervise.Ending{}, err
 	}
-	at, err := f.ending(cmd, &globals{timeout: timeout})
+	at, err := f.ending(cmd, &conn.Flags{Timeout: timeout})
 	if err != nil {
 		return supervise.Ending{}, err
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/once"
 	"holdfast/reserve"
@@ -20,7 +22,7 @@ import (
 // Text of other users is cut before it is printed: a node can have 1 MiB of it.
 func TestTextOfOthersIsCut(t *testing.T) {
 	t.Parallel()
-	const most = 5 * maxCell // escaped, and with the words around it
+	const most = 5 * term.MaxCell // escaped, and with the words around it
 	long := strings.Repeat("\xff", 1<<20)
 	e := holdfast.Entry{Owner: long, Reason: long}
 	id := holdfast.Entry{Detached: true, ID: long, Held: true}
@@ -33,19 +35,14 @@ func TestTextOfOthersIsCut(t *testing.T) {
 	}{
 		"owner and reason": {ownerOf(e), 2},
 		"id":               {ownerOf(id), 1},
-		"reservation":      {escape(reservedText(&reserve.Reservation{Owner: long})), 1},
-		"run":              {escape(lastRunText(&once.Result{Owner: long})), 1},
+		"reservation":      {term.Escape(reservedText(&reserve.Reservation{Owner: long})), 1},
+		"run":              {term.Escape(lastRunText(&once.Result{Owner: long})), 1},
 		"status":           {l.summary(time.Now()), 2},
 		"break":            {shown.String(), 2},
 	} {
 		if len(tt.text) > tt.parts*most {
 			t.Errorf("%s: %d bytes", name, len(tt.text))
 		}
-	}
-	s := newTestSayer()
-	s.line("waiting for %s: %s", strings.Repeat("n", 100_000), "held by x")
-	if m := <-s.queue; len(m.line) > maxMessage || !strings.Contains(m.line, "held by x") {
-		t.Errorf("%d bytes: %.300s", len(m.line), m.line)
 	}
 }
 
@@ -72,12 +69,12 @@ func TestStatusDespiteUnreadableRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		junk(path + "/" + ownDirectory)
+		junk(path + "/" + conn.OwnDirectory)
 		if name == "reserved" {
-			junk(path + "/" + ownDirectory + "/reserved")
+			junk(path + "/" + conn.OwnDirectory + "/reserved")
 		} else {
 			for digit := range 16 { // one of them has the runs of --once-per
-				shard := fmt.Sprintf("%s/%s/once-%x", path, ownDirectory, digit)
+				shard := fmt.Sprintf("%s/%s/once-%x", path, conn.OwnDirectory, digit)
 				junk(shard)
 				junk(shard + "/%")
 				junk(shard + "/%/done")
@@ -93,10 +90,10 @@ func TestStatusDespiteUnreadableRecords(t *testing.T) {
 		if err := h.Unlock(); err != nil {
 			t.Fatal(err)
 		}
-		if out, code := status(name); code <= exitNo || strings.Contains(out, "is free") {
+		if out, code := status(name); code <= term.ExitNo || strings.Contains(out, "is free") {
 			t.Errorf("free %s: code %d\n%s", name, code, out)
 		}
-		if _, code := status("-q", name); name == "reserved" && code <= exitNo {
+		if _, code := status("-q", name); name == "reserved" && code <= term.ExitNo {
 			t.Errorf("free -q %s: code %d", name, code)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/survey"
 	"holdfast/internal/waitgraph"
 	"holdfast/zk"
@@ -18,11 +20,11 @@ import (
 // graphFlags are the flags of graph.
 type graphFlags struct {
 	dot, cycles, exitCode bool
-	format                output
+	format                term.Format
 	layout                layoutFlag
 }
 
-func newGraph(g *globals) *cobra.Command {
+func newGraph(g *conn.Flags) *cobra.Command {
 	var f graphFlags
 	cmd := &cobra.Command{
 		Use:   "graph [flags] [PREFIX]",
@@ -68,16 +70,16 @@ Exit codes:
 		Example: `  holdfast graph
   holdfast graph --cycles --exit-code /
   holdfast graph --dot db/ | dot -Tsvg > locks.svg`,
-		Args: operands("[prefix]"),
+		Args: term.Operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.dot && cmd.Flags().Changed("output") {
-				return usage("leave out --dot or --output", "--dot and --output do not go together")
+				return term.Usage("leave out --dot or --output", "--dot and --output do not go together")
 			}
-			prefix, err := g.lockPrefix(args)
+			prefix, err := lockPrefix(g, args)
 			if err != nil {
 				return err
 			}
-			w, err := g.readWaits(cmd, prefix, &f)
+			w, err := readWaits(g, cmd, prefix, &f)
 			if err != nil {
 				return err
 			}
@@ -86,12 +88,12 @@ Exit codes:
 			case f.dot:
 				err = w.dot(out, f.cycles)
 			case f.format == "json":
-				err = document(out, w.document(f.cycles))
+				err = term.JSON(out, w.document(f.cycles))
 			default:
 				err = w.print(out, f.cycles)
 			}
 			if err == nil && f.exitCode && len(w.Cycles) > 0 {
-				err = exitCode(exitNo)
+				err = term.ExitCode(term.ExitNo)
 			}
 			return err
 		},
@@ -100,14 +102,14 @@ Exit codes:
 	cmd.Flags().BoolVar(&f.cycles, "cycles", false, "show the cycles only")
 	cmd.Flags().BoolVar(&f.exitCode, "exit-code", false, "exit 1 if there is a cycle")
 	cmd.Flags().Var(&f.layout, "layout", "read locks in this layout only, see holdfast run --help (default: the names of the nodes tell the layout)")
-	f.format.register(cmd)
+	f.format.Register(cmd)
 	return cmd
 }
 
 // waits is a graph as graph prints it.
 type waits struct {
 	*waitgraph.Blocking
-	g       *globals
+	g       *conn.Flags
 	now     time.Time
 	locks   int // that were read
 	strange []string
@@ -115,7 +117,7 @@ type waits struct {
 }
 
 // readWaits reads the locks and makes the graph. Cycles are from two readings.
-func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*waits, error) {
+func readWaits(g *conn.Flags, cmd *cobra.Command, prefix string, f *graphFlags) (*waits, error) {
 	var layout *survey.Layout
 	if l := f.layout.Layout; cmd.Flags().Changed("layout") {
 		layout = &survey.Layout{
@@ -123,25 +125,25 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 		}
 	}
 	var w *waits
-	err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
-		w, err = g.waitsBelow(ctx, c, prefix, layout)
+	err := g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
+		w, err = waitsBelow(ctx, g, c, prefix, layout)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if len(w.strange) > 0 {
-		g.warn(cmd, "%d node(s), such as %s, look like places in a queue, but are not in the graph: their names fit no layout that was looked for. Give --layout form:PATTERN",
-			len(w.strange), escape(cut(w.strange[0], 200)))
+		g.Log.Warn(cmd, "%d node(s), such as %s, look like places in a queue, but are not in the graph: their names fit no layout that was looked for. Give --layout form:PATTERN",
+			len(w.strange), term.Escape(term.Cut(w.strange[0], 200)))
 	}
 	if len(w.denied) > 0 {
-		g.warn(cmd, "no permission to read %d node(s), such as %s: locks there are not in the graph", len(w.denied), escape(cut(w.denied[0], 200)))
+		g.Log.Warn(cmd, "no permission to read %d node(s), such as %s: locks there are not in the graph", len(w.denied), term.Escape(term.Cut(w.denied[0], 200)))
 	}
 	return w, nil
 }
 
 // waitsBelow reads the locks and makes the graph.
-func (g *globals) waitsBelow(ctx context.Context, c *zk.Client, prefix string, layout *survey.Layout) (*waits, error) {
+func waitsBelow(ctx context.Context, g *conn.Flags, c *zk.Client, prefix string, layout *survey.Layout) (*waits, error) {
 	s, err := survey.Read(ctx, c, parent(prefix), prefix, layout)
 	if err != nil {
 		return nil, err
@@ -179,9 +181,9 @@ func confirmed(ctx context.Context, c *zk.Client, locks []waitgraph.Lock, layout
 // lock names a lock.
 func (w *waits) lock(r waitgraph.Ref) string {
 	l := w.Locks[r.Lock]
-	name := escape(w.g.lockName(l.Path))
+	name := term.Escape(w.g.LockName(l.Path))
 	if l.Layout != "" && l.Layout != "curator" {
-		name += " [" + escape(l.Layout) + "]"
+		name += " [" + term.Escape(l.Layout) + "]"
 	}
 	return name
 }
@@ -195,7 +197,7 @@ func (w *waits) owner(o int) string {
 	if text == "" {
 		return "session " + strings.Join(sessions, " ")
 	}
-	return escape(cut(text, maxCell)) + " " + strings.Join(sessions, " ")
+	return term.Escape(term.Cut(text, term.MaxCell)) + " " + strings.Join(sessions, " ")
 }
 
 // whose returns the text of an owner that says most, and its sessions. The text is that of a lock that it holds.
@@ -258,7 +260,7 @@ func count(n int, what string) string {
 }
 
 func (w *waits) printCycle(b *strings.Builder, i int, c waitgraph.Cycle) {
-	fmt.Fprintf(b, "cycle %d of %d, for %s: ", i+1, len(w.Cycles), age(c.Since, w.now))
+	fmt.Fprintf(b, "cycle %d of %d, for %s: ", i+1, len(w.Cycles), term.Age(c.Since, w.now))
 	if len(c.Owners) == 1 {
 		b.WriteString("1 owner waits for itself\n")
 	} else {
@@ -301,9 +303,9 @@ func (w *waits) printBelow(b *strings.Builder, owner int, indent string, printed
 			branch, further = "└─ ", "   "
 		}
 		place := w.Place(e.Wait)
-		fmt.Fprintf(b, "%s%s%s waits for %s, position %d, %s", indent, branch, w.owner(e.Owner), w.lock(e.Wait), w.Position(e.Wait), age(place.Since, w.now))
+		fmt.Fprintf(b, "%s%s%s waits for %s, position %d, %s", indent, branch, w.owner(e.Owner), w.lock(e.Wait), w.Position(e.Wait), term.Age(place.Since, w.now))
 		if place.Reason != "" {
-			fmt.Fprintf(b, " (%q)", escape(place.Reason))
+			fmt.Fprintf(b, " (%q)", term.Escape(place.Reason))
 		}
 		if printed[e.Wait] { // two owners with several waits block each other's threads
 			b.WriteString(", see above\n")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/cli/term"
 	"holdfast/internal/waitgraph"
 )
 
@@ -89,7 +90,7 @@ func (w *waits) shown(cycles bool) map[int]int {
 
 func (w *waits) document(cycles bool) graphDocument {
 	d := graphDocument{
-		APIVersion: apiVersion, Kind: "WaitGraph", Locks: w.locks, Owners: []ownerDocument{}, Cycles: []cycleDocument{},
+		APIVersion: term.APIVersion, Kind: "WaitGraph", Locks: w.locks, Owners: []ownerDocument{}, Cycles: []cycleDocument{},
 		Unreadable: append([]string{}, w.denied...), Unrecognized: append([]string{}, w.strange...),
 		AsOf: w.now.UTC().Truncate(time.Millisecond),
 	}
@@ -136,7 +137,7 @@ func (w *waits) document(cycles bool) graphDocument {
 		for i, s := range c.Steps {
 			path := w.Locks[s.Wait.Lock].Path
 			next := c.Steps[(i+1)%len(c.Steps)].Owner
-			cd.Steps = append(cd.Steps, stepDocument{shown[s.Owner], w.g.lockName(path), path, shown[next], s.Any})
+			cd.Steps = append(cd.Steps, stepDocument{shown[s.Owner], w.g.LockName(path), path, shown[next], s.Any})
 		}
 		d.Cycles = append(d.Cycles, cd)
 	}
@@ -153,7 +154,7 @@ func (w *waits) placeDocument(r waitgraph.Ref) placeDocument {
 		mode = "shared"
 	}
 	return placeDocument{
-		Name: w.g.lockName(l.Path), Path: l.Path, LockKind: l.Kind, Layout: l.Layout, Mode: mode, Node: p.Node,
+		Name: w.g.LockName(l.Path), Path: l.Path, LockKind: l.Kind, Layout: l.Layout, Mode: mode, Node: p.Node,
 		Session: hexSession(p.Session), Why: p.Reason, Since: p.Since.UTC(),
 	}
 }
@@ -167,7 +168,7 @@ func (w *waits) dot(out io.Writer, cycles bool) error {
 	for o := range w.Owners {
 		if n, ok := shown[o]; ok {
 			text, sessions := w.whose(o)
-			label := strings.Join(append([]string{cut(text, 100)}, sessions...), "\n")
+			label := strings.Join(append([]string{term.Cut(text, 100)}, sessions...), "\n")
 			color := ""
 			if w.InCycle[o] > 0 {
 				color = ", color=red"
@@ -199,7 +200,7 @@ func (w *waits) dot(out io.Writer, cycles bool) error {
 func dotText(s string) string {
 	lines := strings.Split(strings.TrimPrefix(s, "\n"), "\n")
 	for i, line := range lines {
-		lines[i] = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(escape(line))
+		lines[i] = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(term.Escape(line))
 	}
 	return `"` + strings.Join(lines, `\n`) + `"`
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/survey"
 	"holdfast/internal/waitgraph"
 	"holdfast/layout"
@@ -197,7 +198,7 @@ func TestPlantedDeadlocksAreFound(t *testing.T) {
 		if slices.Sort(sessions); !slices.Equal(slices.Sorted(slices.Values(found)), sessions) {
 			t.Errorf("%v: the cycle has the sessions %v; want %v", names, found, sessions)
 		}
-		if text, err := graphOf(t, url, "--exit-code", "--cycles", dir); !errors.Is(err, exitCode(exitNo)) || strings.Count(text, " waits for ") != n {
+		if text, err := graphOf(t, url, "--exit-code", "--cycles", dir); !errors.Is(err, term.ExitCode(term.ExitNo)) || strings.Count(text, " waits for ") != n {
 			t.Errorf("%v: %v, and\n%s", names, err, text)
 		}
 		// The victim gives up its wait and its lock.

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	layouts "holdfast/layout"
 	"holdfast/zk"
@@ -46,8 +48,8 @@ type historyEvent struct {
 	Outcome string    `json:"outcome,omitempty"`
 }
 
-func newHistory(g *globals) *cobra.Command {
-	var p printer
+func newHistory(g *conn.Flags) *cobra.Command {
+	var p term.Printer
 	var layout layoutFlag
 	cmd := &cobra.Command{
 		Use:   "history [flags] LOCK",
@@ -76,31 +78,31 @@ Exit codes:
   78  wrong configuration`,
 		Example: `  holdfast history nightly
   holdfast history -o json db/migrate | jq .joined`,
-		Args: operands("lock"),
+		Args: term.Operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := g.lockPath(args[0])
+			path, err := g.LockPath(args[0])
 			if err != nil {
 				return err
 			}
-			d := historyDocument{APIVersion: apiVersion, Kind: "LockHistory", Name: args[0], Path: path, Events: []historyEvent{}}
-			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error { return d.read(ctx, c, layout.Layout) })
+			d := historyDocument{APIVersion: term.APIVersion, Kind: "LockHistory", Name: args[0], Path: path, Events: []historyEvent{}}
+			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error { return d.read(ctx, c, layout.Layout) })
 			if err != nil {
 				return err
 			}
 			if d.AuditError != "" {
-				g.warn(cmd, "the audit lines are missing: %s: %s", deed.Path, d.AuditError)
+				g.Log.Warn(cmd, "the audit lines are missing: %s: %s", deed.Path, d.AuditError)
 			}
 			d.AsOf = *asOf(time.Now())
 			if err := d.print(cmd.OutOrStdout(), &p); err != nil {
 				return err
 			}
 			if d.Since == nil && len(d.Events) == 0 {
-				return exitCode(exitNo)
+				return term.ExitCode(term.ExitNo)
 			}
 			return nil
 		},
 	}
-	p.register(cmd)
+	p.Register(cmd)
 	layout.register(cmd)
 	return cmd
 }
@@ -204,18 +206,18 @@ func readAuditOf(ctx context.Context, c *zk.Client, path string) (events []histo
 	return events, "", nil
 }
 
-func (d *historyDocument) print(w io.Writer, p *printer) error {
-	switch p.format {
+func (d *historyDocument) print(w io.Writer, p *term.Printer) error {
+	switch p.Format {
 	case "json":
-		return document(w, d)
+		return term.JSON(w, d)
 	case "jsonl":
-		return line(w, d)
+		return term.JSONLine(w, d)
 	case "name":
 	default:
-		if p.noHeaders {
+		if p.NoHeaders {
 			break
 		}
-		if _, err := fmt.Fprintln(w, escape(d.Name)+" "+d.summary()); err != nil {
+		if _, err := fmt.Fprintln(w, term.Escape(d.Name)+" "+d.summary()); err != nil {
 			return err
 		}
 		if len(d.Events) == 0 {
@@ -225,24 +227,24 @@ func (d *historyDocument) print(w io.Writer, p *printer) error {
 			return err
 		}
 	}
-	return show(w, p, listing[historyEvent]{
-		items: d.Events,
-		name:  func(e historyEvent) string { return e.Owner },
-		columns: []column[historyEvent]{
-			{head: "TIME", cell: func(e historyEvent) string {
+	return term.Show(w, p, term.Listing[historyEvent]{
+		Items: d.Events,
+		Name:  func(e historyEvent) string { return e.Owner },
+		Columns: []term.Column[historyEvent]{
+			{Head: "TIME", Cell: func(e historyEvent) string {
 				at := e.At.Format("2006-01-02T15:04:05.000Z07:00")
 				if e.AtLeast {
 					return "≥" + at
 				}
 				return at
 			}},
-			{head: "EVENT", cell: func(e historyEvent) string { return e.Type }},
-			{head: "WHO", cell: func(e historyEvent) string { return e.Owner }},
-			{head: "TOKEN", cell: func(e historyEvent) string { return e.Token }},
-			{head: "BY", cell: func(e historyEvent) string { return e.By }},
-			{head: "OUTCOME", wide: true, cell: func(e historyEvent) string { return e.Outcome }},
-			{head: "SESSION", wide: true, cell: func(e historyEvent) string { return e.Session }},
-			{head: "WHY", cell: func(e historyEvent) string { return e.Why }},
+			{Head: "EVENT", Cell: func(e historyEvent) string { return e.Type }},
+			{Head: "WHO", Cell: func(e historyEvent) string { return e.Owner }},
+			{Head: "TOKEN", Cell: func(e historyEvent) string { return e.Token }},
+			{Head: "BY", Cell: func(e historyEvent) string { return e.By }},
+			{Head: "OUTCOME", Wide: true, Cell: func(e historyEvent) string { return e.Outcome }},
+			{Head: "SESSION", Wide: true, Cell: func(e historyEvent) string { return e.Session }},
+			{Head: "WHY", Cell: func(e historyEvent) string { return e.Why }},
 		},
 	})
 }

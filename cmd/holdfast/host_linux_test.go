@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/cli/host"
 	"holdfast/internal/watchdog"
 	"holdfast/zklocal"
 )
@@ -200,7 +201,7 @@ func TestAHostSaysWhatItKeeps(t *testing.T) {
 		drop = "setpriv --bounding-set=-sys_resource,-sys_nice"
 	}
 	dir, pid := startedBy(t, "exec chrt -o 0 nice -n 19 prlimit --as=7000000000:8000000000 --core=0:0 "+drop)
-	log, err := os.ReadFile(filepath.Join(dir, hostLogName))
+	log, err := os.ReadFile(filepath.Join(dir, host.LogName))
 	if err != nil {
 		t.Fatal(err)
 	}

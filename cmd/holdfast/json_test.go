@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/lockwatch"
 	"holdfast/internal/supervise"
@@ -32,9 +34,9 @@ var schemas = map[string]any{
 	"SessionList": sessionList{}, "Session": sessionDocument{}, "SessionPlace": sessionPlaceDocument{},
 	"WaitGraph": graphDocument{}, "GraphOwner": ownerDocument{}, "GraphPlace": placeDocument{}, "Cycle": cycleDocument{}, "Step": stepDocument{},
 	"RunStatus": runStatus{}, "RunCommand": commandStatus{}, "Leader": leaderDocument{},
-	"Diagnosis": diagnosis{}, "Finding": finding{}, "Config": configDocument{}, "ConfigFile": fileDocument{}, "Setting": settingDocument{},
+	"Diagnosis": diagnosis{}, "Finding": finding{}, "Config": conn.ConfigDocument{}, "ConfigFile": conn.FileDocument{}, "Setting": conn.SettingDocument{},
 	"Benchmark": benchDocument{}, "Percentiles": percentilesDocument{}, "HerdComparison": herdDocument{}, "HerdRow": herdRow{},
-	"Version": versionDocument{}, "AuditLog": deed.Log{}, "AuditEntry": deed.Entry{}, "AuditPlace": deed.Place{}, "Message": messageDocument{},
+	"Version": versionDocument{}, "AuditLog": deed.Log{}, "AuditEntry": deed.Entry{}, "AuditPlace": deed.Place{}, "Message": term.MessageDocument{},
 }
 
 // typeName returns how the page calls a type.
@@ -140,7 +142,7 @@ func TestDocumentsAreStable(t *testing.T) {
 	}
 	for name, v := range samples() {
 		var got bytes.Buffer
-		if err := document(&got, v); err != nil {
+		if err := term.JSON(&got, v); err != nil {
 			t.Fatal(err)
 		}
 		file := filepath.Join("testdata", "golden", name+".json")
@@ -148,7 +150,7 @@ func TestDocumentsAreStable(t *testing.T) {
 		if *writeReference && (err == nil || errors.Is(err, fs.ErrNotExist)) {
 			for _, path := range jsonPaths(t, want) {
 				if !slices.Contains(jsonPaths(t, got.Bytes()), path) {
-					t.Fatalf("%s: %s is gone. Within %s, fields are only added", file, path, apiVersion)
+					t.Fatalf("%s: %s is gone. Within %s, fields are only added", file, path, term.APIVersion)
 				}
 			}
 			if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
@@ -165,7 +167,7 @@ func TestDocumentsAreStable(t *testing.T) {
 		}
 		// One line has the same.
 		var one bytes.Buffer
-		if err := line(&one, v); err != nil || strings.Count(one.String(), "\n") != 1 || !slices.Equal(jsonPaths(t, one.Bytes()), jsonPaths(t, got.Bytes())) {
+		if err := term.JSONLine(&one, v); err != nil || strings.Count(one.String(), "\n") != 1 || !slices.Equal(jsonPaths(t, one.Bytes()), jsonPaths(t, got.Bytes())) {
 			t.Errorf("%s in one line (%v):\n%s", name, err, one.String())
 		}
 	}
@@ -264,7 +266,7 @@ func jsonPaths(t *testing.T, text []byte) []string {
 func samples() map[string]any {
 	t0 := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	now := t0.Add(90 * time.Second)
-	g := &globals{namespace: "/holdfast/locks"}
+	g := &conn.Flags{Namespace: "/holdfast/locks"}
 	held := located{path: "/holdfast/locks/db/migrate", queue: []holdfast.Entry{
 		{Path: "/holdfast/locks/db/migrate/_c_a-lock-0000000004", Held: true, Token: 9007199254740993, Session: 0x100200a0001, Since: t0, HeldSince: t0.Add(2 * time.Second), Owner: "ann@web1:100", Reason: "schema 42", Labels: map[string]string{"team": "data"}},
 		{Path: "/holdfast/locks/db/migrate/_c_b-lock-0000000005", Token: 9007199254740995, Session: 0x100200a0002, Since: t0.Add(time.Minute), Owner: "bob@web2:7", Labels: map[string]string{"team": "web"}},
@@ -279,11 +281,11 @@ func samples() map[string]any {
 		Detached: true, ID: "JBSWY3DPEHPK3PXP", Expires: t0.Add(time.Hour),
 	}}}
 	reserved := describe("report", "/holdfast/locks/report", nil, now)
-	reserved.APIVersion, reserved.AsOf = apiVersion, asOf(now)
+	reserved.APIVersion, reserved.AsOf = term.APIVersion, asOf(now)
 	reserved.reserve(&reserve.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
 	reserved.ran(&once.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
-	l := g.listing([]located{held, pool, free}, now)
-	w := &eventWriter{globals: g}
+	l := lockListing(g, []located{held, pool, free}, now)
+	w := &eventWriter{Flags: g}
 	event := lockwatch.Event{
 		At: now, Lock: held.path, Node: held.queue[0].Path, Known: true, Owner: "ann@web1:100", Reason: "schema 42",
 		Session: 0x100200a0001, Token: 9007199254740993, Took: 1500 * time.Millisecond, Waiters: 1,
@@ -293,22 +295,22 @@ func samples() map[string]any {
 		return w.document(e)
 	}
 	all := map[string]any{
-		"LockList": l.whole(),
-		"Lock":     l.line(held), "Lock-semaphore": l.line(pool), "Lock-free": l.line(free),
-		"Lock-detached": l.line(detached), "Lock-reserved": reserved,
+		"LockList": l.Whole(),
+		"Lock":     l.Line(held), "Lock-semaphore": l.Line(pool), "Lock-free": l.Line(free),
+		"Lock-detached": l.Line(detached), "Lock-reserved": reserved,
 		"LockEvent-acquired": typed(event, lockwatch.Acquired), "LockEvent-released": typed(event, lockwatch.Released),
 		"LockEvent-unknown": typed(lockwatch.Event{At: now, Lock: held.path, Node: held.queue[0].Path}, lockwatch.Left),
 		"LockEvent-gap":     typed(lockwatch.Event{At: now, Lock: held.path, Why: "clients came and went meanwhile"}, lockwatch.Gap),
 		"LockHistory": historyDocument{
-			APIVersion: apiVersion, Kind: "LockHistory", Name: "db/migrate", Path: held.path, Since: &t0, Joined: 12, Present: 2, AsOf: now,
+			APIVersion: term.APIVersion, Kind: "LockHistory", Name: "db/migrate", Path: held.path, Since: &t0, Joined: 12, Present: 2, AsOf: now,
 			Events: []historyEvent{
 				{Type: "joined", At: t0, Owner: "ann@web1:100", Why: "schema 42", Session: "0x100200a0001", Token: "9007199254740993"},
 				{Type: "acquired", At: t0, AtLeast: true, Owner: "ann@web1:100", Why: "schema 42", Session: "0x100200a0001", Token: "9007199254740993"},
 				{Type: "break", At: t0.Add(-time.Hour), Owner: "cem@web3:1", Why: "stuck", Token: "3", By: "ops@web1:9", Outcome: "done"},
 			},
 		},
-		"Version": versionDocument{APIVersion: apiVersion, Kind: "Version", Version: "v0.1.0", Commit: "0123abc", Go: "go1.26.0", OS: "linux", Arch: "amd64"},
-		"SessionList": sessionList{APIVersion: apiVersion, Kind: "SessionList", AsOf: now, Items: []sessionDocument{{
+		"Version": versionDocument{APIVersion: term.APIVersion, Kind: "Version", Version: "v0.1.0", Commit: "0123abc", Go: "go1.26.0", OS: "linux", Arch: "amd64"},
+		"SessionList": sessionList{APIVersion: term.APIVersion, Kind: "SessionList", AsOf: now, Items: []sessionDocument{{
 			Kind: "Session", Session: "0x100200a0001", Owner: "ann@web1:100", Held: 1, Waiting: 1, Places: []sessionPlaceDocument{
 				{"db/migrate", held.path, "waiting", false, "9007199254740993", "ann@web1:100", "schema 42", t0.Add(time.Minute)},
 				{"pool", pool.path, "held", true, "22", "ann@web1:100", "", t0},
@@ -316,31 +318,31 @@ func samples() map[string]any {
 		}}},
 		"WaitGraph": sampleWaits(g, t0, now).document(false),
 		"Leader": leaderDocument{
-			APIVersion: apiVersion, Kind: "Leader", Election: "scheduler", Name: "10.0.0.5:8080", Token: "42", Since: &t0, IsLeader: true, Connected: true, AsOfMS: new(int64(120)),
+			APIVersion: term.APIVersion, Kind: "Leader", Election: "scheduler", Name: "10.0.0.5:8080", Token: "42", Since: &t0, IsLeader: true, Connected: true, AsOfMS: new(int64(120)),
 		},
-		"Leader-unknown": leaderDocument{APIVersion: apiVersion, Kind: "Leader", Election: "scheduler"},
+		"Leader-unknown": leaderDocument{APIVersion: term.APIVersion, Kind: "Leader", Election: "scheduler"},
 		"Diagnosis": diagnosis{
-			APIVersion: apiVersion, Kind: "Diagnosis", Server: "zk://zk1:2181,zk2:2181", Problems: 1, Warnings: 0, Reached: true, TookMS: 350, AsOf: now,
+			APIVersion: term.APIVersion, Kind: "Diagnosis", Server: "zk://zk1:2181,zk2:2181", Problems: 1, Warnings: 0, Reached: true, TookMS: 350, AsOf: now,
 			Items: findings{
 				{"environment", stateOK, "the server is from --server", ""},
 				{"server", stateProblem, "zk2:2181: connection refused", "start the server, or take it out of --server"},
 			},
 		},
-		"Config": configDocument{
-			APIVersion: apiVersion, Kind: "Config",
-			Files: []fileDocument{{"/home/ann/.config/holdfast/config.yaml", layerUser, true}, {systemConfig, layerSystem, false}},
-			Settings: []settingDocument{
-				{"server", "zk://zk1:2181", layerProfile, "/home/ann/.config/holdfast/config.yaml:4 (profile laptop)"},
-				{"session-timeout", "10s", layerDefault, "default"},
+		"Config": conn.ConfigDocument{
+			APIVersion: term.APIVersion, Kind: "Config",
+			Files: []conn.FileDocument{{Path: "/home/ann/.config/holdfast/config.yaml", Layer: conn.LayerUser, Found: true}, {Path: "/etc/holdfast/config.yaml", Layer: conn.LayerSystem}},
+			Settings: []conn.SettingDocument{
+				{Name: "server", Value: "zk://zk1:2181", Layer: conn.LayerProfile, Origin: "/home/ann/.config/holdfast/config.yaml:4 (profile laptop)"},
+				{Name: "session-timeout", Value: "10s", Layer: "default", Origin: "default"},
 			},
 		},
-		"HerdComparison": herdDocument{apiVersion, "HerdComparison", "zk://zk1:2181", 5, []herdRow{
+		"HerdComparison": herdDocument{term.APIVersion, "HerdComparison", "zk://zk1:2181", 5, []herdRow{
 			{recipeCrowd, 100, 102, 101, 461234, 21000}, {recipeOurs, 100, 5, 2, 700, 900},
 		}, true},
-		"AuditLog": deed.Log{APIVersion: apiVersion, Kind: "AuditLog", Items: []deed.Entry{
+		"AuditLog": deed.Log{APIVersion: term.APIVersion, Kind: "AuditLog", Items: []deed.Entry{
 			deed.Entry{ID: "JBSWY3DPEHPK3PXP", At: t0, Action: "sessions end", Session: "0x100200a0001", By: "ops@web1:9", Reason: "host is gone", Outcome: "done"}.Of(held.path, held.queue[:1]...),
 		}},
-		"Message": messageDocument{now, levelError, "no server of zk://zk1:2181 answered", "start a server"},
+		"Message": term.MessageDocument{Time: now, Level: "ERROR", Msg: "no server of zk://zk1:2181 answered", Hint: "start a server"},
 	}
 	maps.Copy(all, sampleRuns(t0))
 	maps.Copy(all, sampleBenchmarks(t0))
@@ -348,7 +350,7 @@ func samples() map[string]any {
 }
 
 // sampleWaits is a graph with a cycle of two owners, and a waiter for a permit behind it.
-func sampleWaits(g *globals, t0, now time.Time) *waits {
+func sampleWaits(g *conn.Flags, t0, now time.Time) *waits {
 	place := func(lock, node string, session int64, wait time.Duration) waitgraph.Place {
 		return waitgraph.Place{
 			Node: "/holdfast/locks/" + lock + "/" + node, Zxid: int64(wait), Session: session, Since: t0.Add(wait),
@@ -383,9 +385,9 @@ func sampleRuns(t0 time.Time) map[string]any {
 	}
 	end := t0.Add(62100 * time.Millisecond)
 	return map[string]any{
-		"RunStatus-exited":      f.status(held(3, 0), exitCode(3), 3, end),
-		"RunStatus-lost":        f.status(held(143, 15), &fault{exitLost, errors.New("nightly: the lock was lost while the command ran (it ended with code 143)"), ""}, exitLost, end),
-		"RunStatus-interrupted": f.status(of(runRecord{}), exitCode(exitSignal+2), exitSignal+2, t0.Add(time.Second)),
+		"RunStatus-exited":      f.status(held(3, 0), term.ExitCode(3), 3, end),
+		"RunStatus-lost":        f.status(held(143, 15), &term.Fault{Code: term.ExitLost, Err: errors.New("nightly: the lock was lost while the command ran (it ended with code 143)")}, term.ExitLost, end),
+		"RunStatus-interrupted": f.status(of(runRecord{}), term.ExitCode(term.ExitSignal+2), term.ExitSignal+2, t0.Add(time.Second)),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/lend"
 	"holdfast/layout"
 	"holdfast/reserve"
@@ -67,7 +68,7 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 		{"of", "shared"}, {"of", "exclusive"}, {"of", "node"}, {"of", "also"},
 	} {
 		if given(pair[0]) && given(pair[1]) {
-			return usage("", "--%s and --%s do not go together", pair[0], pair[1])
+			return term.Usage("", "--%s and --%s do not go together", pair[0], pair[1])
 		}
 	}
 	if err := f.slotTreeFlags.check(cmd); err != nil {
@@ -75,13 +76,13 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 	}
 	switch {
 	case given("permits") && !given("of"):
-		return usage("", "--permits needs --of TOTAL")
+		return term.Usage("", "--permits needs --of TOTAL")
 	case f.resize && !given("of"):
-		return usage("", "--resize needs --of N, the new number")
+		return term.Usage("", "--resize needs --of N, the new number")
 	case given("of") && f.limit < 1:
-		return usage("", "--of %d: want 1 or more", f.limit)
+		return term.Usage("", "--of %d: want 1 or more", f.limit)
 	case given("of") && (f.permits < 1 || f.permits > f.limit):
-		return usage("", "--permits %d --of %d: want 1 or more permits, and at most as many as --of", f.permits, f.limit)
+		return term.Usage("", "--permits %d --of %d: want 1 or more permits, and at most as many as --of", f.permits, f.limit)
 	}
 	return nil
 }
@@ -186,7 +187,7 @@ func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
 	for _, path := range k.paths() {
 		for _, node := range strangers(ctx, c, path, k.kind.layout.Layout) {
 			if node.Kind == "" {
-				return misconfigured(shareHint(node.Path),
+				return term.Misconfigured(shareHint(node.Path),
 					"%s: the node %s looks like a place in a queue, but its name fits neither layout %s nor another one: its owner may hold the lock at the same time",
 					k.called(path), node.Path, k.kind.layout.Name)
 			}

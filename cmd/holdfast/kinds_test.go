@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -85,10 +86,10 @@ func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					tenure.close()
+					tenure.Close()
 					return
 				}
-				if err == nil || !strings.HasPrefix(explain(err).err.Error(), tt.want) || explain(err).code != exitConfig {
+				if err == nil || !strings.HasPrefix(term.Explain(err).Err.Error(), tt.want) || term.Explain(err).Code != term.ExitConfig {
 					t.Errorf("take: %v; want %s…", err, tt.want)
 				}
 				if queue := queueOf(t, c); len(queue) != before {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast/internal/budget"
+	"holdfast/internal/cli/term"
 	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -39,7 +40,7 @@ func TestFindLocksInATreeThatIsTooLarge(t *testing.T) {
 	for _, limit := range []struct{ nodes, bytes int64 }{{90, bytes}, {nodes, 40_000}} {
 		budget.MaxNodes, budget.MaxBytes = limit.nodes, limit.bytes
 		_, err := findLocks(t.Context(), c, "/", layout.Curator)
-		if f := explain(err); !errors.Is(err, budget.ErrTooMuch) || f.code != exitUnavailable || f.hint == "" {
+		if f := term.Explain(err); !errors.Is(err, budget.ErrTooMuch) || f.Code != term.ExitUnavailable || f.Hint == "" {
 			t.Errorf("limits %v: %v", limit, err)
 		}
 	}
@@ -60,13 +61,13 @@ func TestTryEndsWhateverTheServerDoes(t *testing.T) {
 					got, err := k.take(nil)
 					if got != nil {
 						got.hold.Unlock()
-						got.close()
+						got.Close()
 						return // it does without
 					}
-					if f := explain(err); f.code != exitUnavailable {
-						t.Errorf("%v: code %d", err, f.code)
+					if f := term.Explain(err); f.Code != term.ExitUnavailable {
+						t.Errorf("%v: code %d", err, f.Code)
 					}
-					if took := time.Since(began); took > (tryPatience+1)*k.timeout {
+					if took := time.Since(began); took > (tryPatience+1)*k.Timeout {
 						t.Errorf("took %v", took)
 					}
 				})
@@ -100,7 +101,7 @@ func TestMessagesReadABoundedNumberOfPlaces(t *testing.T) {
 		k := newTestTaker(srv)
 		k.try = true
 		_, err := k.take(nil)
-		if explain(err).code != exitBusy || !strings.Contains(err.Error(), "held by ann") {
+		if term.Explain(err).Code != term.ExitBusy || !strings.Contains(err.Error(), "held by ann") {
 			t.Errorf("%v; want that ann holds it", err)
 		}
 		if n := reads.Load(); n > lookedAt+100 {
@@ -109,11 +110,11 @@ func TestMessagesReadABoundedNumberOfPlaces(t *testing.T) {
 		k = newTestTaker(srv)
 		k.bounded, k.wait = true, 3*time.Second
 		_, err = k.take(nil)
-		if explain(err).code != exitBusy || !strings.Contains(err.Error(), "held by ann") {
+		if term.Explain(err).Code != term.ExitBusy || !strings.Contains(err.Error(), "held by ann") {
 			t.Errorf("%v; want that ann holds it", err)
 		}
-		if said := (<-k.say.queue).line; !strings.Contains(said, "held by ann") || !strings.Contains(said, "999 or more waiting before this one") {
-			t.Errorf("said %q", said)
+		if got := saidBy(k); !strings.Contains(got, "held by ann") || !strings.Contains(got, "999 or more waiting before this one") {
+			t.Errorf("said %q", got)
 		}
 	})
 }

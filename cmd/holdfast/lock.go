@@ -7,10 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 )
 
-func newLock(g *globals) *cobra.Command {
+func newLock(g *conn.Flags) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
 	var who whoFlags
@@ -60,9 +62,9 @@ Exit codes:
   eval "$claim"                                   # sets id, token and expires
   coproc HF { holdfast lock --stdin db/migrate; }         # bash; exec {HF[1]}>&- releases it
   read -r line <&"${HF[0]}" || exit                       # until it is held`,
-		Args: operands("lock"),
+		Args: term.Operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := g.newTaker(cmd, &wait, &kind, args[0])
+			k, err := newTaker(g, cmd, &wait, &kind, args[0])
 			if err == nil {
 				err = detached.check(cmd)
 			}
@@ -74,7 +76,7 @@ Exit codes:
 			}
 			if k.detached = detached; detached.on {
 				if cmd.Flags().Changed("metrics") {
-					return usage("leave out --metrics or --detached", "lock: --detached exits when the lock is held, so --metrics means nothing")
+					return term.Usage("leave out --metrics or --detached", "lock: --detached exits when the lock is held, so --metrics means nothing")
 				}
 				return k.lockDetached()
 			}
@@ -102,8 +104,8 @@ func (k *taker) lock(stdin bool) error {
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = k.newLiveSayer(os.Stderr)
-	defer k.say.flush()
+	k.say = k.Log.NewLiveSayer(os.Stderr)
+	defer k.say.Flush()
 	k.metrics.announce(k.say)
 	var ended <-chan struct{}
 	if stdin {
@@ -113,9 +115,9 @@ func (k *taker) lock(stdin bool) error {
 	if err != nil {
 		return leftWithInput(ended, k.name, err)
 	}
-	defer t.close()
-	k.say.line("to release %s, press ctrl-C or: kill %d", escape(k.name), os.Getpid())
-	line := fmt.Sprintf("held %s token=%d session=0x%x", escape(k.name), k.token(t.hold), uint64(t.hold.SessionID()))
+	defer t.Close()
+	k.say.Line("to release %s, press ctrl-C or: kill %d", term.Escape(k.name), os.Getpid())
+	line := fmt.Sprintf("held %s token=%d session=0x%x", term.Escape(k.name), k.token(t.hold), uint64(t.hold.SessionID()))
 	if k.kind.slot {
 		line += fmt.Sprintf(" slot=%d", t.hold.Slot())
 	}
@@ -137,7 +139,7 @@ func (k *taker) lock(stdin bool) error {
 		if sig == syscall.SIGTERM {
 			return nil
 		}
-		return endedBy(sig)
+		return term.EndedBy(sig)
 	case <-t.hold.Lost():
 		return t.hold.Unlock() // its error has the cause of the loss
 	}
@@ -147,13 +149,13 @@ func (k *taker) lock(stdin bool) error {
 func (k *taker) unlock(t *tenure, signals <-chan os.Signal) error {
 	err, hurry := unlessHurried(signals, 1, t.hold.Unlock)
 	if hurry != nil {
-		k.say.line("%s: cannot release the lock; it ends with its session, in at most %v: %v", escape(cut(k.name, 80)), k.timeout, errHurried)
-		return endedBy(hurry)
+		k.say.Line("%s: cannot release the lock; it ends with its session, in at most %v: %v", term.Escape(term.Cut(k.name, 80)), k.Timeout, errHurried)
+		return term.EndedBy(hurry)
 	}
 	return err
 }
 
 // cannotReport is the fault of a lock that nobody would know of. It is released again.
 func cannotReport(err error) error {
-	return &fault{exitFailed, fmt.Errorf("lock: cannot report that the lock is held: %w", err), ""}
+	return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("lock: cannot report that the lock is held: %w", err)}
 }

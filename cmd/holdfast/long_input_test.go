@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"holdfast/internal/cli/term"
 )
 
 // A flag, a name or a command of 100 kB is refused in few words.
@@ -33,8 +35,8 @@ func TestLongInputIsNotPrinted(t *testing.T) {
 			continue
 		}
 		var b strings.Builder
-		report(&b, "text", cmd.Name(), err)
-		if b.Len() > maxMessage+200 || !strings.HasPrefix(b.String(), "holdfast: ") {
+		term.Report(&b, "text", cmd.Name(), err)
+		if b.Len() > term.MaxMessage+200 || !strings.HasPrefix(b.String(), "holdfast: ") {
 			t.Errorf("%.60q: %d bytes: %.300s", args, b.Len(), b.String())
 		}
 	}

@@ -12,11 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
 
-func newLs(g *globals) *cobra.Command {
-	var p printer
+func newLs(g *conn.Flags) *cobra.Command {
+	var p term.Printer
 	var filter lsFilter
 	var layout layoutFlag
 	var watch bool
@@ -64,12 +66,12 @@ Exit codes:
   holdfast ls --held --older-than 1h --sort hold      # what is stuck
   holdfast ls --owner 'ci@*' -o name                  # what this user holds or waits for
   holdfast ls --waiting --sort wait --watch`,
-		Args: operands("[prefix]"),
+		Args: term.Operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := filter.check(); err != nil {
 				return err
 			}
-			prefix, err := g.lockPrefix(args)
+			prefix, err := lockPrefix(g, args)
 			if err != nil {
 				return err
 			}
@@ -79,21 +81,21 @@ Exit codes:
 				return filter.apply(found, now), now, err
 			}
 			if watch {
-				return g.lsWatch(cmd, &p, prefix, list)
+				return lsWatch(g, cmd, &p, prefix, list)
 			}
 			var found []located
 			var now time.Time
-			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
+			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
 				found, now, err = list(ctx, c)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), &p, g.listing(found, now))
+			return term.Show(cmd.OutOrStdout(), &p, lockListing(g, found, now))
 		},
 	}
-	p.register(cmd)
+	p.Register(cmd)
 	filter.register(cmd)
 	layout.register(cmd)
 	cmd.Flags().BoolVar(&watch, "watch", false, "print the locks again after each change")
@@ -102,19 +104,19 @@ Exit codes:
 
 // lockPrefix returns the prefix of the paths of the locks that a command is about. args has at most one
 // prefix of names.
-func (g *globals) lockPrefix(args []string) (string, error) {
+func lockPrefix(g *conn.Flags, args []string) (string, error) {
 	prefix := ""
 	if len(args) > 0 {
 		prefix = args[0]
 	}
 	if !strings.HasPrefix(prefix, "/") {
-		if err := g.checkNamespace(); err != nil {
+		if err := g.CheckNamespace(); err != nil {
 			return "", err
 		}
-		prefix = strings.TrimSuffix(g.namespace, "/") + "/" + prefix
+		prefix = strings.TrimSuffix(g.Namespace, "/") + "/" + prefix
 	}
 	if err := zk.ValidatePath(parent(prefix)); err != nil {
-		return "", usage("give the beginning of a lock's name, as in db/", "prefix: %s", pathReason(parent(prefix), err))
+		return "", term.Usage("give the beginning of a lock's name, as in db/", "prefix: %s", conn.PathReason(parent(prefix), err))
 	}
 	return prefix, nil
 }
@@ -128,8 +130,8 @@ func labelsOf(e holdfast.Entry) string {
 	return strings.Join(labels, ",")
 }
 
-// listing returns the locks that ls has found, for the formats of -o.
-func (g *globals) listing(found []located, now time.Time) listing[located] {
+// lockListing returns the locks that ls has found, for the formats of -o.
+func lockListing(g *conn.Flags, found []located, now time.Time) term.Listing[located] {
 	// of returns the text of a cell about the first place in the queue.
 	of := func(f func(holdfast.Entry) string) func(located) string {
 		return func(l located) string {
@@ -139,48 +141,48 @@ func (g *globals) listing(found []located, now time.Time) listing[located] {
 			return f(l.queue[0])
 		}
 	}
-	columns := []column[located]{
-		{head: "NAME", cell: func(l located) string { return g.lockName(l.path) }},
-		{head: "STATE", cell: (located).state, ink: func(l located) ink { return inkOf(l.state()) }},
-		{head: "HOLDER", cell: (located).holder},
-		{head: "HELD-FOR", cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
-		{head: "WAITERS", cell: func(l located) string { return strconv.Itoa(len(l.queue) - l.holders()) }},
-		{head: "TOKEN", cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
-		{head: "PERMITS", cell: func(l located) string { return l.permits.String() }},
-		{head: "MODE", wide: true, cell: of(modeOf)},
-		{head: "SINCE", wide: true, cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
-		{head: "SESSION", wide: true, cell: of(sessionOf)},
-		{head: "PATH", wide: true, cell: func(l located) string { return l.path }},
-		{head: "LABELS", wide: true, cell: of(labelsOf)},
-		{head: "WHY", cell: of(func(e holdfast.Entry) string { return e.Reason })},
+	columns := []term.Column[located]{
+		{Head: "NAME", Cell: func(l located) string { return g.LockName(l.path) }},
+		{Head: "STATE", Cell: (located).state, Ink: func(l located) term.Ink { return inkOf(l.state()) }},
+		{Head: "HOLDER", Cell: (located).holder},
+		{Head: "HELD-FOR", Cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
+		{Head: "WAITERS", Cell: func(l located) string { return strconv.Itoa(len(l.queue) - l.holders()) }},
+		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
+		{Head: "PERMITS", Cell: func(l located) string { return l.permits.String() }},
+		{Head: "MODE", Wide: true, Cell: of(modeOf)},
+		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
+		{Head: "SESSION", Wide: true, Cell: of(sessionOf)},
+		{Head: "PATH", Wide: true, Cell: func(l located) string { return l.path }},
+		{Head: "LABELS", Wide: true, Cell: of(labelsOf)},
+		{Head: "WHY", Cell: of(func(e holdfast.Entry) string { return e.Reason })},
 	}
 	if !slices.ContainsFunc(found, func(l located) bool { return l.permits != nil }) {
-		columns = slices.DeleteFunc(columns, func(c column[located]) bool { return c.head == "PERMITS" })
+		columns = slices.DeleteFunc(columns, func(c term.Column[located]) bool { return c.Head == "PERMITS" })
 	}
 	if !slices.ContainsFunc(found, func(l located) bool { return len(l.queue) > 0 && len(l.queue[0].Labels) > 0 }) {
-		columns = slices.DeleteFunc(columns, func(c column[located]) bool { return c.head == "LABELS" })
+		columns = slices.DeleteFunc(columns, func(c term.Column[located]) bool { return c.Head == "LABELS" })
 	}
-	return listing[located]{
-		items: found, columns: columns,
-		name: func(l located) string { return g.lockName(l.path) },
-		line: func(l located) any {
-			d := g.describe(l, now)
-			d.APIVersion, d.AsOf = apiVersion, asOf(now)
+	return term.Listing[located]{
+		Items: found, Columns: columns,
+		Name: func(l located) string { return g.LockName(l.path) },
+		Line: func(l located) any {
+			d := describeLock(g, l, now)
+			d.APIVersion, d.AsOf = term.APIVersion, asOf(now)
 			return d
 		},
-		whole: func() any {
-			list := lockList{APIVersion: apiVersion, Kind: "LockList", Items: []lockDocument{}, AsOf: *asOf(now)}
+		Whole: func() any {
+			list := lockList{APIVersion: term.APIVersion, Kind: "LockList", Items: []lockDocument{}, AsOf: *asOf(now)}
 			for _, l := range found {
-				list.Items = append(list.Items, g.describe(l, now))
+				list.Items = append(list.Items, describeLock(g, l, now))
 			}
 			return list
 		},
 	}
 }
 
-// describe returns the document of a lock in a list.
-func (g *globals) describe(l located, now time.Time) lockDocument {
-	d := describe(g.lockName(l.path), l.path, l.queue, now)
+// describeLock returns the document of a lock in a list.
+func describeLock(g *conn.Flags, l located, now time.Time) lockDocument {
+	d := describe(g.LockName(l.path), l.path, l.queue, now)
 	d.Permits = l.permits.document()
 	if l.unreadable {
 		d.State = unreadableState
@@ -209,16 +211,16 @@ func modeOf(e holdfast.Entry) string {
 }
 
 // inkOf returns the color of a lock's state.
-func inkOf(state string) ink {
+func inkOf(state string) term.Ink {
 	switch state {
 	case "held", "detached":
-		return yellow
+		return term.Yellow
 	case "kept":
-		return faint
+		return term.Faint
 	case unreadableState:
-		return red
+		return term.Red
 	}
-	return green
+	return term.Green
 }
 
 // stateOf returns the state of a lock, by the first place in its queue.
@@ -241,7 +243,7 @@ func forState(e holdfast.Entry, now time.Time) string {
 	if e.Held {
 		return heldFor(e, now)
 	}
-	return age(e.Since, now)
+	return term.Age(e.Since, now)
 }
 
 type lockList struct {

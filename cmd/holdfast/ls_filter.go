@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 )
 
 // lsFilter are the flags of ls that choose locks and their order.
@@ -24,21 +25,21 @@ func (f *lsFilter) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.held, "held", false, "list only locks that somebody holds or keeps")
 	cmd.Flags().BoolVar(&f.waiting, "waiting", false, "list only locks that somebody waits for")
 	cmd.Flags().StringVar(&f.owner, "owner", "", "list only locks that such an owner holds or waits for; * stands for any text, ? for one character, [a-z] for one of several")
-	durationVar(cmd.Flags(), &f.olderThan, "older-than", "", 0, "list only locks that have been held for longer; with --waiting, that somebody has waited for for longer. An upper bound (≤) counts as the time itself")
+	term.DurationVar(cmd.Flags(), &f.olderThan, "older-than", "", 0, "list only locks that have been held for longer; with --waiting, that somebody has waited for for longer. An upper bound (≤) counts as the time itself")
 	cmd.Flags().StringVar(&f.sort, "sort", "name", "order: name, hold (held longest first) or wait (the longest wait first)")
 }
 
 // check refuses values that mean nothing.
 func (f *lsFilter) check() error {
 	if _, err := path.Match(f.owner, ""); err != nil {
-		return usage("* is any text, ? one character, [a-z] one of several, and \\ takes the meaning from the next character",
-			"--owner %q is not a pattern", cut(f.owner, 100))
+		return term.Usage("* is any text, ? one character, [a-z] one of several, and \\ takes the meaning from the next character",
+			"--owner %q is not a pattern", term.Cut(f.owner, 100))
 	}
 	if f.olderThan < 0 {
-		return usage("give a time such as 90s or 1d", "--older-than %v is negative", f.olderThan)
+		return term.Usage("give a time such as 90s or 1d", "--older-than %v is negative", f.olderThan)
 	}
 	if !slices.Contains([]string{"name", "hold", "wait"}, f.sort) {
-		return usage("want name, hold or wait", "--sort %q is no order", cut(f.sort, 100))
+		return term.Usage("want name, hold or wait", "--sort %q is no order", term.Cut(f.sort, 100))
 	}
 	return nil
 }

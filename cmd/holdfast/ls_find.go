@@ -14,6 +14,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/budget"
+	"holdfast/internal/cli/conn"
 	"holdfast/internal/deed"
 	"holdfast/internal/survey"
 	layouts "holdfast/layout"
@@ -251,7 +252,7 @@ func (w *walk) visit(ctx context.Context, v visit) (found []located, below []vis
 	case len(queue) == 1 && queue[0].Path == v.path && survey.Numbered(v.path):
 		return nil, nil, nil // no NodeLock: a place in a queue of another layout
 	}
-	children = slices.DeleteFunc(children, func(name string) bool { return name == ownDirectory || strings.HasPrefix(name, probePrefix) })
+	children = slices.DeleteFunc(children, func(name string) bool { return name == conn.OwnDirectory || strings.HasPrefix(name, conn.ProbePrefix) })
 	root := v.root
 	if once, key := onceDirectory(v.path); once {
 		children = slices.DeleteFunc(children, func(name string) bool { return key && (name == "done" || name == "begun") })

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/lockwatch"
 	"holdfast/zk"
 )
@@ -22,21 +24,21 @@ const lsPause = time.Second
 const lsWatchAgain = time.Minute
 
 // lsWatch implements ls --watch. list reads the locks to print.
-func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list func(context.Context, *zk.Client) ([]located, time.Time, error)) error {
+func lsWatch(g *conn.Flags, cmd *cobra.Command, p *term.Printer, prefix string, list func(context.Context, *zk.Client) ([]located, time.Time, error)) error {
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
-	say := g.newSayer(os.Stderr)
-	defer say.flush()
-	return g.stay(ctx, say, func(c *connection) error {
+	say := g.Log.NewSayer(os.Stderr)
+	defer say.Flush()
+	return stay(ctx, g, say, func(c *conn.Connection) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		changes := make(chan struct{}, 1)
 		go func() {
-			if err := watchChanges(ctx, c.client, parent(prefix), changes); err != nil {
+			if err := watchChanges(ctx, c.Client, parent(prefix), changes); err != nil {
 				cancel(err)
 			}
 		}()
-		picture := &picture{out: cmd.OutOrStdout(), printer: p, globals: g, contact: c.contact.state}
+		picture := &picture{out: cmd.OutOrStdout(), printer: p, Flags: g, contact: c.Contact.State}
 		defer picture.end()
 		var pace lockwatch.Pace
 		for {
@@ -48,7 +50,7 @@ func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list fu
 			read := make(chan struct{})
 			go func() {
 				defer close(read)
-				found, now, err = list(ctx, c.client)
+				found, now, err = list(ctx, c.Client)
 			}()
 			if err := picture.keep(read); err != nil {
 				cancel(nil)
@@ -64,8 +66,8 @@ func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list fu
 				return err
 			default:
 				if picture.live() {
-					c.quiet() // from now on, the table tells
-					say.flush()
+					c.Quiet() // from now on, the table tells
+					say.Flush()
 				}
 				if err := picture.update(found, now); err != nil {
 					return err
@@ -127,9 +129,9 @@ func watchChanges(ctx context.Context, c *zk.Client, path string, changes chan<-
 
 // A picture prints the locks again and again.
 type picture struct {
-	*globals
+	*conn.Flags
 	out     io.Writer
-	printer *printer
+	printer *term.Printer
 
 	contact func() (down time.Time, causes string)
 
@@ -153,14 +155,14 @@ func (s *picture) stale(now time.Time) string {
 	case s.failed != nil:
 		return strings.TrimPrefix(s.failed.Error(), "holdfast: ")
 	case !s.reading.IsZero() && now.Sub(s.reading) > lsSlow:
-		return "the server is slow: reading for " + age(s.reading, now)
+		return "the server is slow: reading for " + term.Age(s.reading, now)
 	}
 	return ""
 }
 
 // live reports whether the table is updated in place.
 func (s *picture) live() bool {
-	return (s.printer.format == "table" || s.printer.format == "wide") && terminal(s.out) && os.Getenv("TERM") != "dumb"
+	return (s.printer.Format == "table" || s.printer.Format == "wide") && term.IsTerminal(s.out) && os.Getenv("TERM") != "dumb"
 }
 
 func (s *picture) update(found []located, now time.Time) error {
@@ -174,19 +176,19 @@ func (s *picture) update(found []located, now time.Time) error {
 	}
 	again := s.begun
 	s.shown, s.begun = what, true
-	l := s.listing(found, now)
-	switch s.printer.format {
+	l := lockListing(s.Flags, found, now)
+	switch s.printer.Format {
 	case "json":
-		return document(s.out, l.whole())
+		return term.JSON(s.out, l.Whole())
 	case "jsonl":
-		return line(s.out, l.whole())
+		return term.JSONLine(s.out, l.Whole())
 	}
 	if again {
 		if _, err := fmt.Fprintln(s.out); err != nil {
 			return err
 		}
 	}
-	return show(s.out, s.printer, l)
+	return term.Show(s.out, s.printer, l)
 }
 
 // signature is what a list says, without times.
@@ -208,7 +210,7 @@ func (s *picture) draw() error {
 	if err != nil {
 		return err
 	}
-	if height := screenHeight(s.out); height > 1 && len(lines) > height {
+	if height := term.ScreenHeight(s.out); height > 1 && len(lines) > height {
 		hidden := len(lines) - height + 1
 		lines = append(lines[:height-1:height-1], fmt.Sprintf("… %d more", hidden))
 	}
@@ -225,21 +227,21 @@ func (s *picture) draw() error {
 
 // lines returns the lines of the table. If the table is old, the first line says so, and no time goes on.
 func (s *picture) lines(now time.Time) ([]string, error) {
-	colored := s.printer.color.on(s.out)
+	colored := s.printer.Color.On(s.out)
 	var b strings.Builder
 	at := now
 	if old := s.stale(now); old != "" {
 		at = s.now
-		text := fmt.Sprintf("OLD: of %s, %s ago: %s", s.now.Format("15:04:05"), age(s.now, now), escape(cut(old, 250)))
+		text := fmt.Sprintf("OLD: of %s, %s ago: %s", s.now.Format("15:04:05"), term.Age(s.now, now), term.Escape(term.Cut(old, 250)))
 		if colored {
-			text = red.paint(text)
+			text = term.Red.Paint(text)
 		}
 		b.WriteString(text + "\n")
 	}
-	l := s.listing(s.found, at)
-	t := l.grid(s.printer.format == "wide")
-	t.headed, t.colored = !s.printer.noHeaders, colored
-	err := t.print(&b)
+	l := lockListing(s.Flags, s.found, at)
+	t := l.Grid(s.printer.Format == "wide")
+	t.Headed, t.Colored = !s.printer.NoHeaders, colored
+	err := t.Print(&b)
 	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"), err
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"holdfast/internal/cli/term"
 )
 
 // The manual pages are written from the help. The generator of cobra takes the help for Markdown, and would
@@ -29,21 +31,21 @@ Exit codes:
   2   wrong command line
   78  DIR cannot be written, or SOURCE_DATE_EPOCH is wrong`,
 		Example: `  holdfast man build/man`,
-		Args:    operands("DIR"),
+		Args:    term.Operands("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			date, err := manDate()
 			if err != nil {
 				return err
 			}
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
-				return misconfigured("give a directory that can be written", "man: %w", err)
+				return term.Misconfigured("give a directory that can be written", "man: %w", err)
 			}
 			root := cmd.Root()
 			for _, c := range withPages(root) {
 				name := pageName(c)
 				path := filepath.Join(args[0], fmt.Sprintf("%s.%d", name, section(c)))
 				if err := os.WriteFile(path, []byte(manPage(c, date)), 0o666); err != nil {
-					return misconfigured("give a directory that can be written", "man: %w", err)
+					return term.Misconfigured("give a directory that can be written", "man: %w", err)
 				}
 			}
 			return nil
@@ -56,7 +58,7 @@ func manDate() (string, error) {
 	if text := os.Getenv("SOURCE_DATE_EPOCH"); text != "" {
 		seconds, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || seconds < 0 {
-			return "", misconfigured("give the seconds since 1970", "SOURCE_DATE_EPOCH=%q is not a number of seconds", cut(text, 40))
+			return "", term.Misconfigured("give the seconds since 1970", "SOURCE_DATE_EPOCH=%q is not a number of seconds", term.Cut(text, 40))
 		}
 		return time.Unix(seconds, 0).UTC().Format(time.DateOnly), nil
 	}

@@ -6,11 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/mcp"
 	"holdfast/internal/supervise"
 )
 
-func newMCP(g *globals) *cobra.Command {
+func newMCP(g *conn.Flags) *cobra.Command {
 	var who whoFlags
 	var tree string
 	cmd := &cobra.Command{
@@ -47,9 +49,9 @@ Exit codes:
   78  wrong configuration`,
 		Example: `  claude mcp add holdfast -- holdfast mcp
   holdfast mcp --server zk://h1:2181,h2:2181 --tree shop`,
-		Args: operands(),
+		Args: term.Operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := g.newAgent(who, tree)
+			a, err := newAgent(g, who, tree)
 			if err != nil {
 				return err
 			}

@@ -8,43 +8,45 @@ import (
 	"strings"
 	"sync"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/mcp"
 )
 
 // An agent is the owner of what one client of mcp holds.
 type agent struct {
-	*globals
-	target target
+	*conn.Flags
+	target conn.Target
 	who    whoFlags
 	tree   string
 	root   string // paths of --tree count from here; "" without --tree
-	say    *sayer
+	say    *term.Sayer
 	server *mcp.Server
 
 	dialing chan struct{} // is full while a call connects
 	ended   chan struct{} // is closed when the agent is gone
 
-	mu    sync.Mutex  // guards the fields below
-	conn  *connection // nil until the first call
+	mu    sync.Mutex       // guards the fields below
+	conn  *conn.Connection // nil until the first call
 	holds []*agentHold
 	last  int      // the newest id
 	news  []string // what the next answer begins with
 }
 
-func (g *globals) newAgent(who whoFlags, tree string) (*agent, error) {
-	t, err := g.target()
+func newAgent(g *conn.Flags, who whoFlags, tree string) (*agent, error) {
+	t, err := g.Target()
 	if err != nil {
 		return nil, err
 	}
-	t.zk.CreateChroot = true
-	a := &agent{globals: g, target: t, who: who, tree: cmp.Or(tree, leaseTree), dialing: make(chan struct{}, 1), ended: make(chan struct{})}
+	t.ZK.CreateChroot = true
+	a := &agent{Flags: g, target: t, who: who, tree: cmp.Or(tree, leaseTree), dialing: make(chan struct{}, 1), ended: make(chan struct{})}
 	if err := who.apply(new(taker)); err != nil {
 		return nil, err
 	}
 	if strings.Contains(tree, "/") {
-		return nil, usage("give one word, such as the name of the repository", "--tree %q: a tree of leases has no / in its name", cut(tree, 100))
+		return nil, term.Usage("give one word, such as the name of the repository", "--tree %q: a tree of leases has no / in its name", term.Cut(tree, 100))
 	}
-	if _, err := g.lockPath(a.tree); err != nil {
+	if _, err := g.LockPath(a.tree); err != nil {
 		return nil, err
 	}
 	if tree != "" {
@@ -52,7 +54,7 @@ func (g *globals) newAgent(who whoFlags, tree string) (*agent, error) {
 			return nil, err
 		}
 	}
-	a.say = g.newSayer(os.Stderr)
+	a.say = g.Log.NewSayer(os.Stderr)
 	a.server = &mcp.Server{Name: "holdfast", Title: "holdfast: locks", Version: buildInfo().Version, Instructions: instructions, Tools: a.tools()}
 	return a, nil
 }
@@ -71,17 +73,17 @@ func (a *agent) serve(ctx context.Context) error {
 	c := a.conn
 	a.mu.Unlock()
 	if c != nil {
-		c.close() // the end of the session releases everything at once
+		c.Close() // the end of the session releases everything at once
 	}
-	a.say.flush()
+	a.say.Flush()
 	if err != nil {
-		return &fault{exitUnavailable, fmt.Errorf("mcp: standard input: %w", err), ""}
+		return &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("mcp: standard input: %w", err)}
 	}
 	return nil
 }
 
 // connected returns the connection, which the first call makes.
-func (a *agent) connected(ctx context.Context) (*connection, error) {
+func (a *agent) connected(ctx context.Context) (*conn.Connection, error) {
 	select {
 	case a.dialing <- struct{}{}:
 	case <-ctx.Done():
@@ -94,7 +96,7 @@ func (a *agent) connected(ctx context.Context) (*connection, error) {
 	if c != nil {
 		return c, nil
 	}
-	c, err := a.connect(ctx, a.target, a.timeout, a.say)
+	c, err := a.Connect(ctx, a.target, a.Timeout, a.say)
 	if err != nil {
 		return nil, err
 	}

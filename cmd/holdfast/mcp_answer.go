@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"holdfast/internal/cli/term"
 	"holdfast/internal/mcp"
 )
 
@@ -18,7 +19,7 @@ func (a *agent) tell(level, text string) {
 		a.news = a.news[1:]
 	}
 	a.mu.Unlock()
-	a.say.line("%s", text)
+	a.say.Line("%s", text)
 	a.server.Log(level, text)
 }
 
@@ -52,10 +53,10 @@ func (a *agent) withNews(call func(context.Context, *mcp.Call) (*mcp.Result, err
 
 // told is an error with its hint, for the model.
 func told(err error) error {
-	f := explain(err)
+	f := term.Explain(err)
 	text := strings.TrimPrefix(f.Error(), "holdfast: ")
-	if f.hint != "" {
-		text += " (" + f.hint + ")"
+	if f.Hint != "" {
+		text += " (" + f.Hint + ")"
 	}
-	return errors.New(escape(cut(text, maxMessage)))
+	return errors.New(term.Escape(term.Cut(text, term.MaxMessage)))
 }

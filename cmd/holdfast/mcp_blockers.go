@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/mcp"
 	"holdfast/internal/waitgraph"
 	"holdfast/zk"
@@ -27,32 +29,32 @@ func (a *agent) blockers(ctx context.Context, c *mcp.Call) (*mcp.Result, error) 
 	if err != nil {
 		return nil, told(err)
 	}
-	conn, err := a.connected(ctx)
+	link, err := a.connected(ctx)
 	if err != nil {
 		return nil, told(err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, errUnreachable)
+	ctx, cancel := context.WithTimeoutCause(ctx, a.Timeout, conn.ErrUnreachable)
 	defer cancel()
-	session, err := conn.client.Session(ctx)
+	session, err := link.Client.Session(ctx)
 	if err != nil {
 		return nil, told(err)
 	}
-	w, err := a.waitsBelow(ctx, conn.client, strings.TrimSuffix(a.namespace, "/")+"/", nil)
+	w, err := waitsBelow(ctx, a.Flags, link.Client, strings.TrimSuffix(a.Namespace, "/")+"/", nil)
 	if errors.Is(err, zk.ErrNoNode) {
-		return answer(fmt.Sprintf("%s is free.", escape(k.name)), map[string]any{"blockers": []string{}}), nil
+		return answer(fmt.Sprintf("%s is free.", term.Escape(k.name)), map[string]any{"blockers": []string{}}), nil
 	}
 	if err != nil {
 		return nil, told(err)
 	}
 	b := &blockerWalk{waits: w, agent: a, session: session.ID(), seen: make(map[int]bool)}
 	for _, o := range b.holders(k) {
-		b.visit(o, fmt.Sprintf("%s holds %s", b.called(o), escape(k.name)))
+		b.visit(o, fmt.Sprintf("%s holds %s", b.called(o), term.Escape(k.name)))
 	}
 	if own := a.own(k.path); len(b.lines) == 0 && own != "" {
-		b.lines = append(b.lines, escape(k.name)+" is held"+own+".")
+		b.lines = append(b.lines, term.Escape(k.name)+" is held"+own+".")
 	}
 	if len(b.lines) == 0 {
-		b.lines = append(b.lines, escape(k.name)+" is free.")
+		b.lines = append(b.lines, term.Escape(k.name)+" is free.")
 	}
 	if b.cycle {
 		b.lines = append(b.lines, "DEADLOCK if you wait: somebody in this chain waits for you. Release what it waits for first.")
@@ -133,9 +135,9 @@ func (b *blockerWalk) visit(owner int, line string) {
 
 // lease names a lock, and a lease as list does.
 func (b *blockerWalk) lease(r waitgraph.Ref) string {
-	tree, err := b.agent.lockPath(b.agent.tree)
+	tree, err := b.agent.LockPath(b.agent.tree)
 	if err != nil {
 		return b.lock(r)
 	}
-	return escape(b.agent.nameOf(b.Locks[r.Lock].Path, tree))
+	return term.Escape(b.agent.nameOf(b.Locks[r.Lock].Path, tree))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/mcp"
 )
 
@@ -34,10 +35,10 @@ func (a *agent) keep(k *taker, h *holdfast.Hold) *agentHold {
 			select {
 			case <-revoked:
 				revoked = nil
-				a.tell("warning", fmt.Sprintf("ASKED FOR: somebody asks for %s (id %s). Release it as soon as you can.", escape(mine.name), mine.id))
+				a.tell("warning", fmt.Sprintf("ASKED FOR: somebody asks for %s (id %s). Release it as soon as you can.", term.Escape(mine.name), mine.id))
 			case <-h.Context().Done():
 				if err := h.Err(); errors.Is(err, holdfast.ErrLost) && !a.over() && a.forget(mine) {
-					a.tell("error", fmt.Sprintf("LOST: %s (id %s) is no longer held, and another may hold it now: %s.", escape(mine.name), mine.id, escape(cut(err.Error(), 300))))
+					a.tell("error", fmt.Sprintf("LOST: %s (id %s) is no longer held, and another may hold it now: %s.", term.Escape(mine.name), mine.id, term.Escape(term.Cut(err.Error(), 300))))
 				}
 				return
 			}
@@ -91,7 +92,7 @@ func (a *agent) release(_ context.Context, c *mcp.Call) (*mcp.Result, error) {
 	var chosen []*agentHold
 	var ids []string
 	for _, h := range a.holds {
-		ids = append(ids, fmt.Sprintf("%s (%s)", h.id, escape(h.name)))
+		ids = append(ids, fmt.Sprintf("%s (%s)", h.id, term.Escape(h.name)))
 		if args.ID == "all" || args.ID == h.id {
 			chosen = append(chosen, h)
 		}
@@ -106,9 +107,9 @@ func (a *agent) release(_ context.Context, c *mcp.Call) (*mcp.Result, error) {
 		case before: // a repeated call
 			return answer(fmt.Sprintf("Id %s is not held any more.", args.ID), map[string]any{"released": []string{}}), nil
 		case len(ids) == 0:
-			return nil, fmt.Errorf("no id %q: you hold nothing", cut(args.ID, 40))
+			return nil, fmt.Errorf("no id %q: you hold nothing", term.Cut(args.ID, 40))
 		}
-		return nil, fmt.Errorf("no id %q: you hold %s", cut(args.ID, 40), cut(strings.Join(ids, ", "), 500))
+		return nil, fmt.Errorf("no id %q: you hold %s", term.Cut(args.ID, 40), term.Cut(strings.Join(ids, ", "), 500))
 	}
 	var lines, released []string
 	for _, h := range chosen {
@@ -118,12 +119,12 @@ func (a *agent) release(_ context.Context, c *mcp.Call) (*mcp.Result, error) {
 		err := h.hold.Unlock()
 		switch {
 		case errors.Is(err, holdfast.ErrLost):
-			lines = append(lines, fmt.Sprintf("LOST: %s (id %s) was lost before its release: another may have held it.", escape(h.name), h.id))
+			lines = append(lines, fmt.Sprintf("LOST: %s (id %s) was lost before its release: another may have held it.", term.Escape(h.name), h.id))
 		case err != nil:
-			lines = append(lines, fmt.Sprintf("%s (id %s): %v", escape(h.name), h.id, told(err)))
+			lines = append(lines, fmt.Sprintf("%s (id %s): %v", term.Escape(h.name), h.id, told(err)))
 		default:
 			released = append(released, h.id)
-			lines = append(lines, fmt.Sprintf("Released %s (id %s).", escape(h.name), h.id))
+			lines = append(lines, fmt.Sprintf("Released %s (id %s).", term.Escape(h.name), h.id))
 		}
 	}
 	return answer(strings.Join(lines, "\n"), map[string]any{"released": append([]string{}, released...)}), nil

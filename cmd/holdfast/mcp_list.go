@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/mcp"
 	"holdfast/layout"
 	"holdfast/zk"
@@ -28,26 +30,26 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 	if err := c.Arguments(&args); err != nil {
 		return nil, err
 	}
-	prefix, err := a.lockPrefix([]string{args.Prefix})
+	prefix, err := lockPrefix(a.Flags, []string{args.Prefix})
 	if err != nil {
 		return nil, told(err)
 	}
 	// The names of leases are escaped below the tree's node, so a prefix of them is looked for in all of the tree.
 	read := prefix
-	tree, err := a.lockPath(a.tree)
+	tree, err := a.LockPath(a.tree)
 	if err != nil {
 		return nil, told(err)
 	}
 	if strings.HasPrefix(prefix, tree+"/") {
 		read = tree + "/"
 	}
-	conn, err := a.connected(ctx)
+	link, err := a.connected(ctx)
 	if err != nil {
 		return nil, told(err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, errUnreachable)
+	ctx, cancel := context.WithTimeoutCause(ctx, a.Timeout, conn.ErrUnreachable)
 	defer cancel()
-	found, err := findLocks(ctx, conn.client, read, layout.Curator)
+	found, err := findLocks(ctx, link.Client, read, layout.Curator)
 	if errors.Is(err, zk.ErrNoNode) {
 		found, err = nil, nil // nobody has used a lock yet
 	}
@@ -71,7 +73,7 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 		room -= len(shown)
 		left += len(l.queue) - len(shown)
 		docs = append(docs, describe(name, l.path, shown, now))
-		lines = append(lines, fmt.Sprintf("%s: %s%s", escape(name), l.listed(now, strings.HasPrefix(l.path, tree+"/")), a.own(l.path)))
+		lines = append(lines, fmt.Sprintf("%s: %s%s", term.Escape(name), l.listed(now, strings.HasPrefix(l.path, tree+"/")), a.own(l.path)))
 	}
 	text := strings.Join(lines, "\n")
 	if len(lines) == 0 {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
 
@@ -16,7 +17,7 @@ const leaseTree = "files"
 func repository() (string, error) {
 	work, err := os.Getwd()
 	if err != nil {
-		return "", usage("", "mcp: %w", err)
+		return "", term.Usage("", "mcp: %w", err)
 	}
 	work = realPath(work)
 	for dir := work; ; dir = filepath.Dir(dir) {
@@ -62,7 +63,7 @@ func (a *agent) leased(path string) (string, error) {
 	}
 	below, err := filepath.Rel(a.root, full)
 	if err != nil || below == ".." || strings.HasPrefix(below, ".."+string(filepath.Separator)) {
-		return "", fmt.Errorf("%s is not below %s, the root of the tree %s", cut(path, 200), a.root, a.tree)
+		return "", fmt.Errorf("%s is not below %s, the root of the tree %s", term.Cut(path, 200), a.root, a.tree)
 	}
 	if below == "." {
 		return "", nil
@@ -82,7 +83,7 @@ func (a *agent) nameOf(path, tree string) string {
 			return strings.TrimSuffix(a.tree+plain, "/")
 		}
 	}
-	return a.lockName(path)
+	return a.LockName(path)
 }
 
 // isAbove reports whether the queue at above is that of a path above another one of the tree.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/mcp"
 	"holdfast/layout"
 )
@@ -72,7 +74,7 @@ const maxWhy = 1000
 // taken makes a taker for a want.
 func (a *agent) taken(w want, client string) (*taker, error) {
 	k := &taker{
-		globals: a.globals, target: a.target, name: w.lock, why: cut(w.why, maxWhy),
+		Flags: a.Flags, target: a.target, name: w.lock, why: term.Cut(w.why, maxWhy),
 		try: w.wait == 0, bounded: w.wait > 0, wait: w.wait, say: a.say,
 		kind: kindFlags{shared: w.shared, layout: layoutFlag{layout.Curator}},
 	}
@@ -83,7 +85,7 @@ func (a *agent) taken(w want, client string) (*taker, error) {
 		if k.labels == nil {
 			k.labels = make(map[string]string)
 		}
-		k.labels["agent"] = cut(client, 100)
+		k.labels["agent"] = term.Cut(client, 100)
 	}
 	if w.path != "" {
 		below, err := a.leased(w.path)
@@ -93,7 +95,7 @@ func (a *agent) taken(w want, client string) (*taker, error) {
 		k.name = strings.TrimSuffix(a.tree+"/"+below, "/")
 		k.kind.tree = true
 	}
-	path, err := a.lockPath(k.name)
+	path, err := a.LockPath(k.name)
 	if err != nil {
 		return nil, err
 	}
@@ -120,11 +122,11 @@ func (a *agent) take(ctx context.Context, call *mcp.Call, w want) (*mcp.Result, 
 	stop := a.report(ctx, call, k, c)
 	h, err := k.enter(ctx, c, w.wait)
 	stop()
-	if f, ok := errors.AsType[*fault](err); ok && f.code == exitBusy {
+	if f, ok := errors.AsType[*term.Fault](err); ok && f.Code == term.ExitBusy {
 		if own := a.conflicting(k); own != nil { // another call has acquired it during the wait
 			return heldByYou(k, own), nil
 		}
-		text := fmt.Sprintf("NOT HELD: %s. Do not start the work. Do something else, or call again to wait longer; blockers says whom the holder waits for.", escape(f.Error()))
+		text := fmt.Sprintf("NOT HELD: %s. Do not start the work. Do something else, or call again to wait longer; blockers says whom the holder waits for.", term.Escape(f.Error()))
 		return answer(text, map[string]any{"held": false, "lock": k.name}), nil
 	}
 	if err != nil {
@@ -132,7 +134,7 @@ func (a *agent) take(ctx context.Context, call *mcp.Call, w want) (*mcp.Result, 
 	}
 	mine := a.keep(k, h)
 	what := map[bool]string{true: "lease", false: "lock"}[mine.lease]
-	text := fmt.Sprintf("HELD: %s %s, id %s, fencing token %d. Release it with release as soon as the work is done.", what, escape(k.name), mine.id, k.token(h))
+	text := fmt.Sprintf("HELD: %s %s, id %s, fencing token %d. Release it with release as soon as the work is done.", what, term.Escape(k.name), mine.id, k.token(h))
 	r := answer(text, map[string]any{"held": true, "id": mine.id, "lock": k.name, "token": strconv.FormatInt(k.token(h), 10)})
 	r.Undo = func() {
 		a.forget(mine)
@@ -142,7 +144,7 @@ func (a *agent) take(ctx context.Context, call *mcp.Call, w want) (*mcp.Result, 
 }
 
 func heldByYou(k *taker, own *agentHold) *mcp.Result {
-	return answer(fmt.Sprintf("NOT HELD: you hold %s already, as id %s. If that is for the same work, go on. Otherwise release it first: your wait would never end.", escape(own.name), own.id),
+	return answer(fmt.Sprintf("NOT HELD: you hold %s already, as id %s. If that is for the same work, go on. Otherwise release it first: your wait would never end.", term.Escape(own.name), own.id),
 		map[string]any{"held": false, "own_id": own.id, "lock": k.name})
 }
 
@@ -150,20 +152,20 @@ func heldByYou(k *taker, own *agentHold) *mcp.Result {
 const reportEvery = 5 * time.Second
 
 // report tells the client how a wait gets on, until the caller calls stop.
-func (a *agent) report(ctx context.Context, call *mcp.Call, k *taker, c *connection) (stop func()) {
+func (a *agent) report(ctx context.Context, call *mcp.Call, k *taker, c *conn.Connection) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for pause := noticeAfter; ; pause = reportEvery {
+		for pause := term.NoticeAfter; ; pause = reportEvery {
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(pause):
 			}
-			text := "waiting for " + escape(k.name)
+			text := "waiting for " + term.Escape(k.name)
 			for _, path := range k.paths() {
-				if queue := k.blocking(path, k.look(ctx, c.client, path)); len(queue) > 0 && !k.owns(ctx, c.client, queue[0]) {
+				if queue := k.blocking(path, k.look(ctx, c.Client, path)); len(queue) > 0 && !k.owns(ctx, c.Client, queue[0]) {
 					text += ", held by " + holder(queue[0], time.Now())
 					break
 				}

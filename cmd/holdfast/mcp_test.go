@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"holdfast/internal/cli/term"
 )
 
 // A scriptedAgent is a process of holdfast mcp with a client that sends what the test says.
@@ -176,7 +178,7 @@ func TestAgentsAndCommandsShareALock(t *testing.T) {
 	first.want("HELD: lock db, id 1, fencing token ", "acquire", `{"lock":"db","why":"schema 9"}`)
 	first.want("NOT HELD: you hold db already, as id 1", "acquire", `{"lock":"db","wait_seconds":3600}`) // at once
 	second.want(`NOT HELD: db: held by first ("schema 9") for `, "acquire", `{"lock":"db","wait_seconds":0}`)
-	if out, code := hold(env, "run", "--try", "db", "--", "true"); code != exitBusy {
+	if out, code := hold(env, "run", "--try", "db", "--", "true"); code != term.ExitBusy {
 		t.Errorf("run --try: %d, %s", code, out)
 	}
 	waiting := second.ask("acquire", `{"lock":"db","wait_seconds":60}`)
@@ -439,7 +441,7 @@ func TestAgentsGetClearErrors(t *testing.T) {
 	a.want("error: no id \"7\": you hold 1 (a)", "release", `{"id":"7"}`)
 	a.want("error: arguments: cannot unmarshal", "list", `{"prefix":1}`)
 	for _, args := range [][]string{{"--tree", "a/b"}, {"--tree", "lock-0000000001"}, {"extra"}, {"--who", strings.Repeat("x", 300)}} {
-		if out, code := hold(env, append([]string{"mcp"}, args...)...); code != exitUsage {
+		if out, code := hold(env, append([]string{"mcp"}, args...)...); code != term.ExitUsage {
 			t.Errorf("%v: %d, %s", args, code, out)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/daemon"
 )
 
@@ -37,7 +39,7 @@ func (f *metricsFlag) open(cmd *cobra.Command, label func(path string) string) (
 		return nil, nil
 	}
 	if f.addr == "" {
-		return nil, usage(hint+", or leave --metrics out", "%s: --metrics is empty", cmd.Name())
+		return nil, term.Usage(hint+", or leave --metrics out", "%s: --metrics is empty", cmd.Name())
 	}
 	addr, err := localAddress("--metrics", hint, f.addr)
 	if err != nil {
@@ -46,12 +48,12 @@ func (f *metricsFlag) open(cmd *cobra.Command, label func(path string) string) (
 	// The metrics contain the names of locks, and there is no login. A host name could resolve to another address.
 	host, _, _ := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, usage(hint+". For other machines, put a proxy with a login in front of it",
-			"--metrics %s: the metrics have no login, so they are for this machine alone", cut(f.addr, 80))
+		return nil, term.Usage(hint+". For other machines, put a proxy with a login in front of it",
+			"--metrics %s: the metrics have no login, so they are for this machine alone", term.Cut(f.addr, 80))
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, &fault{exitFailed, fmt.Errorf("--metrics %s: %w", cut(f.addr, 80), err), "choose another address, or end the process that listens there"}
+		return nil, &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("--metrics %s: %w", term.Cut(f.addr, 80), err), Hint: "choose another address, or end the process that listens there"}
 	}
 	m := newMetrics(label)
 	m.address, m.server = l.Addr().String(), localServer(m.handler())
@@ -70,7 +72,7 @@ type metrics struct {
 	mu      sync.Mutex // guards the fields below
 	locks   map[string]*lockCounts
 	current map[*holdfast.Hold]*lockCounts // neither lost nor released
-	contact *contact                       // nil before the first connection
+	contact *conn.Contact                  // nil before the first connection
 }
 
 // lockCounts are those of the locks with one value of the label lock.
@@ -120,14 +122,14 @@ func (m *metrics) close() {
 	m.serving.Wait()
 }
 
-func (m *metrics) announce(say *sayer) {
+func (m *metrics) announce(say *term.Sayer) {
 	if m != nil {
-		say.line("metrics at http://%s/metrics", m.address)
+		say.Line("metrics at http://%s/metrics", m.address)
 	}
 }
 
 // connected notes the connection whose state the metrics show.
-func (m *metrics) connected(c *contact) {
+func (m *metrics) connected(c *conn.Contact) {
 	if m == nil {
 		return
 	}
@@ -272,7 +274,7 @@ func (m *metrics) page() []byte {
 	})
 	var up, down float64
 	if m.contact != nil {
-		if since, _ := m.contact.state(); since.IsZero() {
+		if since, _ := m.contact.State(); since.IsZero() {
 			up = 1
 		} else {
 			down = 1

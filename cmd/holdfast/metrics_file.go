@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/term"
 	"holdfast/internal/daemon"
 )
 
@@ -29,24 +30,24 @@ func (f *metricsFile) check(cmd *cobra.Command) error {
 		return nil
 	}
 	const hint = "give the path of a file that ends in .prom, in the directory of node_exporter's --collector.textfile.directory"
-	shown := cut(f.path, 100)
+	shown := term.Cut(f.path, 100)
 	if filepath.Ext(f.path) != ".prom" || filepath.Base(f.path) == ".prom" {
-		return usage(hint, "--metrics-file %q: the name does not end in .prom, so node_exporter would not read the file", shown)
+		return term.Usage(hint, "--metrics-file %q: the name does not end in .prom, so node_exporter would not read the file", shown)
 	}
 	info, err := os.Lstat(f.path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
-		return usage(hint, "--metrics-file %s: it exists and is not a regular file", shown)
+		return term.Usage(hint, "--metrics-file %s: it exists and is not a regular file", shown)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return usage(hint, "--metrics-file %s: %v", shown, withoutPath(err))
+		return term.Usage(hint, "--metrics-file %s: %v", shown, withoutPath(err))
 	}
 	temporary, err := createBeside(f.path)
 	if err != nil {
-		return usage(hint, "--metrics-file %s: cannot write there: %v", shown, withoutPath(err))
+		return term.Usage(hint, "--metrics-file %s: cannot write there: %v", shown, withoutPath(err))
 	}
 	_ = temporary.Close()
 	if err := os.Remove(temporary.Name()); err != nil {
-		return usage(hint, "--metrics-file %s: cannot remove a file there: %v", shown, withoutPath(err))
+		return term.Usage(hint, "--metrics-file %s: cannot remove a file there: %v", shown, withoutPath(err))
 	}
 	return nil
 }
@@ -138,6 +139,6 @@ func replaceFile(path string, text []byte, mode fs.FileMode) error {
 // warnOf says on stderr that the metrics file was not written. The run goes on.
 func (f *metricsFile) warnOf(err error) {
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "holdfast: cannot write the metrics file: %s\n", escape(err.Error()))
+		fmt.Fprintf(os.Stderr, "holdfast: cannot write the metrics file: %s\n", term.Escape(err.Error()))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/reserve"
 	"holdfast/zk"
 )
@@ -18,15 +19,15 @@ import (
 type minHoldFlag struct{ least time.Duration }
 
 func (f *minHoldFlag) register(cmd *cobra.Command) {
-	durationVar(cmd.Flags(), &f.least, "min-hold", "", 0, "keep the lock for this long from the start of the command, by the server's clock, even if the command ends, or holdfast or this host dies")
+	term.DurationVar(cmd.Flags(), &f.least, "min-hold", "", 0, "keep the lock for this long from the start of the command, by the server's clock, even if the command ends, or holdfast or this host dies")
 }
 
 func (f *minHoldFlag) check(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("min-hold") {
 		return nil
 	}
-	if f.least < time.Millisecond || f.least > mostTime {
-		return usage("give a time such as 50s for a job of every minute", "--min-hold %v: want 1ms to %v", f.least, mostTime)
+	if f.least < time.Millisecond || f.least > term.MaxDuration {
+		return term.Usage("give a time such as 50s for a job of every minute", "--min-hold %v: want 1ms to %v", f.least, term.MaxDuration)
 	}
 	return needsOneExclusive(cmd, "--min-hold")
 }
@@ -42,7 +43,7 @@ func (k *taker) reserve(ctx context.Context, c *zk.Client, h *holdfast.Hold) err
 	k.reserved.Store(true)
 	if err := reserve.For(h.Context(), h, k.minHold); err != nil {
 		k.unreserve(c, h) // it may be recorded all the same
-		return &fault{exitFailed, fmt.Errorf("%s: the command was not started: %w", k.name, err), ""}
+		return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("%s: the command was not started: %w", k.name, err)}
 	}
 	return nil
 }
@@ -55,7 +56,7 @@ func (k *taker) unreserve(c *zk.Client, h *holdfast.Hold) {
 	}
 	// The lock is lost, or no server answers. When the lock's node is gone, no transaction on its way can reserve the lock.
 	_ = h.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), k.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), k.Timeout)
 	defer cancel()
 	r, err := reserve.Of(ctx, c, k.path, k.kind.layout.Layout)
 	if err == nil && r != nil && r.Token == k.token(h) {
@@ -69,11 +70,11 @@ func (k *taker) unreserve(c *zk.Client, h *holdfast.Hold) {
 // leftReserved says that the lock may stay reserved, although no command was started.
 func (k *taker) leftReserved(err error) {
 	why := ""
-	if _, stopped := errors.AsType[exitCode](err); !stopped {
-		why = ": " + escape(cut(err.Error(), 250))
+	if _, stopped := errors.AsType[term.ExitCode](err); !stopped {
+		why = ": " + term.Escape(term.Cut(err.Error(), 250))
 	}
-	k.say.line("%s: others may have to wait for --min-hold, though the command was not started%s. To end that, see holdfast break",
-		escape(cut(k.name, 80)), why)
+	k.say.Line("%s: others may have to wait for --min-hold, though the command was not started%s. To end that, see holdfast break",
+		term.Escape(term.Cut(k.name, 80)), why)
 }
 
 // reservedOr returns the error of a lock that --min-hold keeps, or otherwise what busy returns.
@@ -86,12 +87,12 @@ func (k *taker) reservedOr(err error, busy func() error) error {
 	if k.bounded {
 		what = fmt.Sprintf("timed out after %v: %s", k.wait, what)
 	}
-	return &fault{exitBusy, fmt.Errorf("%s: %s", k.called(r.Path), what), ""}
+	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %s", k.called(r.Path), what)}
 }
 
 // reservedText says until when and for whom a lock is kept.
 func reservedText(r *reserve.Reservation) string {
-	by := cut(r.Owner, maxCell)
+	by := term.Cut(r.Owner, term.MaxCell)
 	if by == "" {
 		by = fmt.Sprintf("the holder with the token %d", r.Token)
 	}
@@ -104,7 +105,7 @@ func (k *taker) resting(ctx context.Context, c *zk.Client, path string, queue []
 	if len(queue) == 0 || queue[0].Session != session || !queue[0].Held {
 		return ""
 	}
-	return escape(k.reservation(ctx, c, path))
+	return term.Escape(k.reservation(ctx, c, path))
 }
 
 // reservation returns until when and for whom a lock is kept, or "" if it is not or cannot be read.

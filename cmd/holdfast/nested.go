@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
 
@@ -68,7 +69,7 @@ func (k *taker) held(path string) heldLock {
 		path += "#" + name
 	}
 	h := heldLock{
-		key:    heldKey(k.target.url, path),
+		key:    heldKey(k.target.URL, path),
 		shared: k.kind.shared || slices.Contains(k.above, path),
 	}
 	if k.kind.limit > 0 {
@@ -87,7 +88,7 @@ func heldKey(url, path string) string {
 func (k *taker) outerSession() int64 {
 	outer := inherited()
 	session, err := strconv.ParseUint(os.Getenv("HOLDFAST_SESSION"), 0, 64)
-	if err != nil || !strings.HasPrefix(outer[len(outer)-1].key, heldKey(k.target.url, "")) {
+	if err != nil || !strings.HasPrefix(outer[len(outer)-1].key, heldKey(k.target.URL, "")) {
 		return 0
 	}
 	return int64(session)
@@ -142,7 +143,7 @@ func (k *taker) deadlock() error {
 }
 
 func (k *taker) wouldDeadlock(path, why string) error {
-	return &fault{exitFailed, fmt.Errorf("%s: would deadlock: %s", k.called(path), why), "acquire the lock once, in the outer holdfast run, or give --try"}
+	return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("%s: would deadlock: %s", k.called(path), why), Hint: "acquire the lock once, in the outer holdfast run, or give --try"}
 }
 
 // watchShared cancels a wait that would never end: an ancestor shares the lock, and a writer that waits

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/layout"
 	"holdfast/zktest"
 )
 
 func TestHeldLocksAreReadAsTheyAreWritten(t *testing.T) {
-	k := &taker{target: target{url: "zk://h:2181/root"}}
+	k := &taker{target: conn.Target{URL: "zk://h:2181/root"}}
 	for _, tt := range []struct {
 		name string
 		kind kindFlags
@@ -78,12 +80,12 @@ func TestNestedRunsNameTheLockThatWouldDeadlock(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("HOLDFAST_HELD", "")
-			g := &globals{namespace: "/ns"}
+			g := &conn.Flags{Namespace: "/ns"}
 			for _, o := range tt.outer {
-				k := &taker{globals: g, target: target{url: "zk://h"}, path: o.path, kind: o.kind}
+				k := &taker{Flags: g, target: conn.Target{URL: "zk://h"}, path: o.path, kind: o.kind}
 				t.Setenv("HOLDFAST_HELD", k.heldText())
 			}
-			k := &taker{globals: g, target: target{url: "zk://h"}, name: "job", path: "/ns/job", kind: tt.kind, also: tt.also, try: tt.try}
+			k := &taker{Flags: g, target: conn.Target{URL: "zk://h"}, name: "job", path: "/ns/job", kind: tt.kind, also: tt.also, try: tt.try}
 			err := k.deadlock()
 			switch {
 			case tt.want == "" && err != nil:
@@ -136,10 +138,10 @@ func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				inner.close()
+				inner.Close()
 				return
 			}
-			if want := "job: would deadlock: the holdfast run around this command shares it, and a writer waits in between: the writer"; err == nil || explain(err).err.Error() != want || explain(err).code != exitFailed {
+			if want := "job: would deadlock: the holdfast run around this command shares it, and a writer waits in between: the writer"; err == nil || term.Explain(err).Err.Error() != want || term.Explain(err).Code != term.ExitFailed {
 				t.Errorf("got %v; want %s", err, want)
 			}
 			if took > time.Second {
@@ -155,9 +157,9 @@ func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 
 // The session of the outer command counts only if it is on the same server.
 func TestOuterSession(t *testing.T) {
-	k := &taker{target: target{url: "zk://h:2181/root"}}
+	k := &taker{target: conn.Target{URL: "zk://h:2181/root"}}
 	here := k.held("/ns/job").String()
-	elsewhere := (&taker{target: target{url: "zk://h:2181/rooted"}}).held("/ns/job").String()
+	elsewhere := (&taker{target: conn.Target{URL: "zk://h:2181/rooted"}}).held("/ns/job").String()
 	for _, tt := range []struct {
 		held, session string
 		want          int64

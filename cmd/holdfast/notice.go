@@ -8,12 +8,11 @@ import (
 
 	"holdfast"
 	"holdfast/internal/budget"
+	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
 
 const (
-	// noticeAfter is how long a wait lasts before holdfast reports it.
-	noticeAfter = time.Second
 	// lookPatience limits a read of the queue for a message, and lookedAt the places that it reads.
 	lookPatience = 2 * time.Second
 	lookedAt     = 1000
@@ -27,7 +26,7 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if k.say.live() {
+		if k.say.Live() {
 			k.show(ctx, c)
 			return
 		}
@@ -41,13 +40,13 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 				return
 			case <-session.Context().Done():
 				continue
-			case <-time.After(noticeAfter):
+			case <-time.After(term.NoticeAfter):
 			}
 			for _, path := range k.paths() {
 				queue := k.look(ctx, c, path)
 				what := cmp.Or(waitingFor(queue, session.ID(), k.kind.node), k.resting(ctx, c, path, queue, session.ID()))
 				if what != "" && ctx.Err() == nil {
-					k.say.line("waiting for %s: %s", escape(k.called(path)), what)
+					k.say.Line("waiting for %s: %s", term.Escape(k.called(path)), what)
 				}
 			}
 			select {
@@ -84,7 +83,7 @@ func (k *taker) busy(ctx context.Context, c *zk.Client) (known bool, _ error) {
 	if k.bounded {
 		what = fmt.Sprintf("timed out after %v: %s", k.wait, what)
 	}
-	return known, &fault{exitBusy, fmt.Errorf("%s: %s", name, what), ""}
+	return known, &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %s", name, what)}
 }
 
 // owns reports whether a place in a queue is of this client's session.
@@ -130,7 +129,7 @@ func (k *taker) called(path string) string {
 	if k.kind.tree {
 		return k.treeName(path)
 	}
-	return k.lockName(path)
+	return k.LockName(path)
 }
 
 // look reads the queue for a message. If it cannot, the message has less.
@@ -157,9 +156,9 @@ func holder(e holdfast.Entry, now time.Time) string {
 // the time since the holder joined the queue.
 func heldFor(e holdfast.Entry, now time.Time) string {
 	if e.HeldSince.IsZero() {
-		return "≤" + age(e.Since, now)
+		return "≤" + term.Age(e.Since, now)
 	}
-	return age(e.HeldSince, now)
+	return term.Age(e.HeldSince, now)
 }
 
 // ownerOf returns the owner of a place and the reason, cut and escaped.
@@ -171,9 +170,49 @@ func ownerOf(e holdfast.Entry) string {
 	case s == "":
 		s = fmt.Sprintf("session 0x%x", uint64(e.Session))
 	}
-	s = escape(cut(s, maxCell))
+	s = term.Escape(term.Cut(s, term.MaxCell))
 	if e.Reason != "" {
-		s += ` ("` + escape(cut(e.Reason, maxCell)) + `")`
+		s += ` ("` + term.Escape(term.Cut(e.Reason, term.MaxCell)) + `")`
 	}
 	return s
 }
+
+// show shows the place in the queue until ctx ends.
+func (k *taker) show(ctx context.Context, c *zk.Client) {
+	defer k.say.Progress(term.SlotQueue, "")
+	queues, rests := make(map[string][]holdfast.Entry), make(map[string]string)
+	var looked time.Time
+	step := term.NoticeAfter
+	for {
+		session, err := c.Session(ctx)
+		if err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-session.Context().Done():
+			looked = time.Time{}
+			continue
+		case <-time.After(step):
+		}
+		step = term.ProgressStep
+		if time.Since(looked) >= lookAgain {
+			looked = time.Now()
+			for _, path := range k.paths() {
+				queues[path] = k.look(ctx, c, path)
+				rests[path] = k.resting(ctx, c, path, queues[path], session.ID())
+			}
+		}
+		text := ""
+		for _, path := range k.paths() {
+			if what := cmp.Or(waitingFor(queues[path], session.ID(), k.kind.node), rests[path]); what != "" && text == "" {
+				text = fmt.Sprintf("waiting for %s: %s", term.Escape(k.called(path)), what)
+			}
+		}
+		k.say.Progress(term.SlotQueue, text)
+	}
+}
+
+// lookAgain is how often the line's queue is read.
+const lookAgain = 2 * time.Second

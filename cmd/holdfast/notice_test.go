@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/zktest"
 )
 
@@ -52,7 +53,7 @@ func TestHeldForIsTheTenuresTime(t *testing.T) {
 				t.Errorf("after %v: the holder is %s; want %s", tt.after, got, want)
 			}
 			var status bytes.Buffer
-			if err := (&located{queue: queue}).showStatus(&status, &printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is held by next for "+tt.text+"\n") ||
+			if err := (&located{queue: queue}).showStatus(&status, &term.Printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is held by next for "+tt.text+"\n") ||
 				strings.Count(status.String(), " "+tt.text+" ") != 1 {
 				t.Errorf("after %v: status (%v)\n%s", tt.after, err, &status)
 			}
@@ -69,7 +70,7 @@ func TestKeptLockIsShownAsKept(t *testing.T) {
 	now := time.Now()
 	e := holdfast.Entry{Since: now.Add(-5 * time.Second), Held: true, Kept: true, Owner: "ada", Token: 7}
 	var status bytes.Buffer
-	if err := (&located{queue: []holdfast.Entry{e}}).showStatus(&status, &printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is kept by ada for its next use\n") || strings.Contains(status.String(), "5s") {
+	if err := (&located{queue: []holdfast.Entry{e}}).showStatus(&status, &term.Printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is kept by ada for its next use\n") || strings.Contains(status.String(), "5s") {
 		t.Errorf("status (%v)\n%s", err, &status)
 	}
 	if d := describe("job", lockPath, []holdfast.Entry{e}, now); d.State != "kept" || d.Token != "7" {

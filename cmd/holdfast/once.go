@@ -11,13 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/once"
 	"holdfast/zk"
 )
-
-// ownDirectory is the directory below a lock's path for what outlasts the holders. It is no lock.
-const ownDirectory = ".holdfast"
 
 // onceMemory is how long the key of a job that is done is remembered at least.
 const onceMemory = 30 * 24 * time.Hour
@@ -33,7 +32,7 @@ type onceFlags struct {
 }
 
 func (f *onceFlags) register(cmd *cobra.Command) {
-	durationVar(cmd.Flags(), &f.per, "once-per", "", 0, "run the job at most once in this time, on any host: exit 75 if a run that succeeded joined the queue less than this time before this one, by the server's clock. Choose a little less than the period of the schedule")
+	term.DurationVar(cmd.Flags(), &f.per, "once-per", "", 0, "run the job at most once in this time, on any host: exit 75 if a run that succeeded joined the queue less than this time before this one, by the server's clock. Choose a little less than the period of the schedule")
 	cmd.Flags().StringVar(&f.key, "once-key", "", "run the job at most once for this key, such as the date: exit 75 if it has succeeded before, on any host. Keys are remembered for 30 days")
 }
 
@@ -45,11 +44,11 @@ func (f *onceFlags) check(cmd *cobra.Command) error {
 	case !f.used:
 		return nil
 	case given("once-per") && given("once-key"):
-		return usage("", "--once-per and --once-key do not go together")
+		return term.Usage("", "--once-per and --once-key do not go together")
 	case given("once-per") && (f.per < time.Millisecond || f.per > onceMemory):
-		return usage("give a time such as 59m for an hourly job", "--once-per %v: want 1ms to %v", f.per, onceMemory)
+		return term.Usage("give a time such as 59m for an hourly job", "--once-per %v: want 1ms to %v", f.per, onceMemory)
 	case given("once-key") && (f.key == "" || len(f.key) > once.MaxKey):
-		return usage(`give a key such as "$(date +%F)"`, "--once-key %q has %d bytes; want 1 to %d", cut(f.key, 40), len(f.key), once.MaxKey)
+		return term.Usage(`give a key such as "$(date +%F)"`, "--once-key %q has %d bytes; want 1 to %d", term.Cut(f.key, 40), len(f.key), once.MaxKey)
 	}
 	name := "--once-per"
 	if given("once-key") {
@@ -62,7 +61,7 @@ func (f *onceFlags) check(cmd *cobra.Command) error {
 func needsOneExclusive(cmd *cobra.Command, flag string) error {
 	for _, other := range []string{"shared", "of", "also", "node", "slot", "tree"} {
 		if cmd.Flags().Changed(other) {
-			return usage("", "%s and --%s do not go together: it needs one lock with one holder at a time", flag, other)
+			return term.Usage("", "%s and --%s do not go together: it needs one lock with one holder at a time", flag, other)
 		}
 	}
 	return nil
@@ -93,13 +92,13 @@ func (f *onceFlags) look(ctx context.Context, k *taker, c *zk.Client, h *holdfas
 	if f.turn != nil {
 		return nil
 	}
-	return &fault{exitBusy, fmt.Errorf("%s: %w at %s by %s", k.name, errDone, doneAt(&last).Format(time.RFC3339), last.Owner), ""}
+	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %w at %s by %s", k.name, errDone, doneAt(&last).Format(time.RFC3339), last.Owner)}
 }
 
 // onceOf returns the Once with the jobs of the lock at path. The locks of named:NAME share a path, so each of them has
 // its own jobs.
 func onceOf(c *zk.Client, path string, layout holdfast.Layout, opts ...once.Option) *once.Once {
-	path += "/" + ownDirectory
+	path += "/" + conn.OwnDirectory
 	if strings.HasPrefix(layout.Name, "named:") {
 		path += "/" + layout.Name
 	}
@@ -134,11 +133,11 @@ func (f *forgetFlags) used(cmd *cobra.Command) (bool, error) {
 	case !f.per && !key:
 		return false, nil
 	case f.per && key:
-		return true, usage("", "--once-per and --once-key do not go together")
+		return true, term.Usage("", "--once-per and --once-key do not go together")
 	case cmd.Flags().Changed("token"):
-		return true, usage("leave --token out", "--token is for the holder of a lock, and --once-per and --once-key are for the record of a job")
+		return true, term.Usage("leave --token out", "--token is for the holder of a lock, and --once-per and --once-key are for the record of a job")
 	case key && (f.key == "" || len(f.key) > once.MaxKey):
-		return true, usage("give the key of the run", "--once-key %q has %d bytes; want 1 to %d", cut(f.key, 40), len(f.key), once.MaxKey)
+		return true, term.Usage("give the key of the run", "--once-key %q has %d bytes; want 1 to %d", term.Cut(f.key, 40), len(f.key), once.MaxKey)
 	}
 	return true, nil
 }
@@ -152,42 +151,42 @@ func (f *forgetFlags) job(o *once.Once) *once.Job {
 }
 
 // forgetRun shows the record of a job, asks, and removes it.
-func (g *globals) forgetRun(ctx context.Context, cmd *cobra.Command, c *zk.Client, f forgetFlags, act actFlags, name, path string, layout holdfast.Layout) error {
+func forgetRun(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, f forgetFlags, act actFlags, name, path string, layout holdfast.Layout) error {
 	o := onceOf(c, path, layout, once.WithLock(holdfast.WithOwner(owner())))
 	seen, err := f.job(o).Recorded(ctx)
 	switch {
 	case err != nil:
 		return err
 	case seen == nil:
-		return &fault{exitNo, fmt.Errorf("%s: no such run is recorded", cut(name, 80)), ""}
+		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s: no such run is recorded", term.Cut(name, 80))}
 	}
 	flag := "--once-per"
 	if !f.per {
 		flag = "--once-key " + f.key
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nThe job can run again: holdfast run %s finds no run any more.\n", escape(name), escape(lastRunText(seen)), escape(flag))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nThe job can run again: holdfast run %s finds no run any more.\n", term.Escape(name), term.Escape(lastRunText(seen)), term.Escape(flag))
 	if err := act.confirm(cmd, "remove the record", name); err != nil {
 		return err
 	}
-	e := deed.Entry{Action: "break " + cut(flag, deed.MaxText)}
-	e.Places = []deed.Place{{Path: cut(path, deed.MaxText), Owner: cut(seen.Owner, deed.MaxText), Token: strconv.FormatInt(seen.Token, 10)}}
-	err = g.audited(ctx, cmd, c, e, act.reason, func() error {
+	e := deed.Entry{Action: "break " + term.Cut(flag, deed.MaxText)}
+	e.Places = []deed.Place{{Path: term.Cut(path, deed.MaxText), Owner: term.Cut(seen.Owner, deed.MaxText), Token: strconv.FormatInt(seen.Token, 10)}}
+	err = audited(ctx, g, cmd, c, e, act.reason, func() error {
 		err := f.job(o).ForgetRun(ctx, seen.Token)
 		if errors.Is(err, holdfast.ErrNotHeld) {
-			return &fault{exitBusy, fmt.Errorf("%s: the record has changed since; nothing was done", cut(name, 80)), "run the command again to see the new one"}
+			return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: the record has changed since; nothing was done", term.Cut(name, 80)), Hint: "run the command again to see the new one"}
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed the record of %s token=%d\n", escape(name), seen.Token)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed the record of %s token=%d\n", term.Escape(name), seen.Token)
 	return err
 }
 
 // lastRunText says when a job was done, and by whom.
 func lastRunText(r *once.Result) string {
-	return fmt.Sprintf("done at %s by %s, token %d", doneAt(r).Format(time.RFC3339), cut(r.Owner, maxCell), r.Token)
+	return fmt.Sprintf("done at %s by %s, token %d", doneAt(r).Format(time.RFC3339), term.Cut(r.Owner, term.MaxCell), r.Token)
 }
 
 // doneAt returns when the end of a run was recorded, or its beginning if that is not known.

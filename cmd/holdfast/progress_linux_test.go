@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"holdfast/internal/cli/term"
 )
 
 // startHolder holds a lock in a process of its own, until release.
@@ -210,7 +212,7 @@ func TestWaitInTmux(t *testing.T) {
 					first = next
 				}
 			} else {
-				time.Sleep(3 * progressStep) // three more pictures
+				time.Sleep(3 * term.ProgressStep) // three more pictures
 				if next := m.do("capture-pane", "-p"); len(shown(next)) != len(shown(first)) || strings.Count(next, "waiting for") != 1 {
 					t.Fatalf("the screen shows\n%s\nand before\n%s", next, first)
 				}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"holdfast/internal/cli/conn"
 )
 
 var writeReference = flag.Bool("write", false, "write docs/reference/cli.md from the help")
@@ -43,7 +45,7 @@ func TestReferenceIsTheHelp(t *testing.T) {
 // reference returns the help of all commands as Markdown.
 func reference(root *cobra.Command) string {
 	var b strings.Builder
-	clients := newGlobals().flags
+	clients := conn.NewFlags().FlagSet
 	fmt.Fprintf(&b, "\n## holdfast\n\n```text\n%s\n```\n\n", root.Long)
 	flagTable(&b, clients)
 	for _, cmd := range withPages(root)[1:] {
@@ -110,4 +112,12 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, defaultOf(f), strings.ReplaceAll(usage, "|", `\|`))
 	})
+}
+
+func TestHelpShowsNoDefaultOfZero(t *testing.T) {
+	for _, cmd := range newRoot().Commands() {
+		if usage := cmd.Flags().FlagUsages(); strings.Contains(usage, "(default 0") {
+			t.Errorf("%s: a default of zero in its help:\n%s", cmd.Name(), usage)
+		}
+	}
 }

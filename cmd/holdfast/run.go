@@ -15,12 +15,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
 	"holdfast/zk"
 )
 
-func newRun(g *globals) *cobra.Command {
+func newRun(g *conn.Flags) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
 	var ends endFlags
@@ -86,7 +88,7 @@ matter how long the job takes.
 With clocks that differ by less than a minute, a job of every hour needs --once-per 59m, or --try and
 --min-hold 59m. --min-hold also counts runs that failed.
 
-` + runExitCodes() + `
+` + term.RunExitCodes() + `
 
 The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
 that grows from holder to holder), HOLDFAST_SESSION, HOLDFAST_OWNER (see --who), HOLDFAST_SERVER (the
@@ -137,14 +139,14 @@ killed, holdfast_held stays 1 until the next run. Give runs that can hold locks 
 			command := dashless(args)
 			switch {
 			case len(args) == 0:
-				return usage("usage: "+cmd.UseLine(), "run: no lock given")
+				return term.Usage("usage: "+cmd.UseLine(), "run: no lock given")
 			case len(command) == 0:
-				return usage("usage: "+cmd.UseLine(), "run: no command given after the lock's name, %q", args[0])
+				return term.Usage("usage: "+cmd.UseLine(), "run: no command given after the lock's name, %q", args[0])
 			}
 			return misplacedFlag(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := g.newTaker(cmd, &wait, &kind, args[0])
+			k, err := newTaker(g, cmd, &wait, &kind, args[0])
 			if err != nil {
 				return err
 			}
@@ -195,7 +197,7 @@ func misplacedFlag(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	err := func(hint string) error {
-		return usage(hint, "%s: %s comes after the name %q, where the command begins", cmd.Name(), args[1], args[0])
+		return term.Usage(hint, "%s: %s comes after the name %q, where the command begins", cmd.Name(), args[1], args[0])
 	}
 	name, _, inline := strings.Cut(strings.TrimLeft(args[1], "-"), "=")
 	flag := cmd.Flags().Lookup(name)
@@ -242,7 +244,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	k.check = func(s *zk.Session) (err error) {
 		// The server may have granted less than was asked for.
 		if least := 2 * supervise.KillMargin; s.Timeout() < least {
-			return usage(fmt.Sprintf("give --session-timeout %v or more", least),
+			return term.Usage(fmt.Sprintf("give --session-timeout %v or more", least),
 				"session timeout %v is too short: holdfast kills a command %v before its lock expires", s.Timeout(), supervise.KillMargin)
 		}
 		ends, err = at(s.Timeout())
@@ -251,14 +253,14 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	// The watchdog starts up while we connect.
 	sup, err := supervise.Start(watchdog.IsHost)
 	if err != nil {
-		return &fault{exitFailed, err, ""}
+		return &term.Fault{Code: term.ExitFailed, Err: err}
 	}
 	defer sup.Close()
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, stopSignals(stop)...)
-	k.say = k.newLiveSayer(k.messages())
-	defer k.say.flush()
+	k.say = k.Log.NewLiveSayer(k.messages())
+	defer k.say.Flush()
 	k.page.announce(k.say)
 	k.metrics.announce(k.say)
 	t, err := k.take(signals)
@@ -268,7 +270,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 		}
 		return err
 	}
-	defer t.close()
+	defer t.Close()
 	k.record.held(k, t.hold)
 	if k.atHold != nil {
 		k.atHold()
@@ -277,13 +279,13 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 
 	supervise.Notify(signals, supervise.JobSignals...)
 	warn := func(format string, args ...any) {
-		k.say.line("%s: %s", escape(k.name), escape(fmt.Sprintf(format, args...)))
+		k.say.Line("%s: %s", term.Escape(k.name), term.Escape(fmt.Sprintf(format, args...)))
 	}
 	out, startErr := sup.Run(
 		supervise.Command{Path: file, Args: command, Env: environ(k.environment(t.hold))},
 		supervise.Terms{
 			Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Ending: ends, Signals: signals, Warn: warn,
-			Suspect: t.contact.isDown, Changed: t.contact.changed, Stopping: k.page.resign,
+			Suspect: t.Contact.IsDown, Changed: t.Contact.Changed, Stopping: k.page.resign,
 		},
 	)
 	k.page.resign()
@@ -293,7 +295,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	end, hurry := unlessHurried(signals, 2, func() (r release) {
 		switch {
 		case startErr != nil:
-			k.unreserve(t.client, t.hold)
+			k.unreserve(t.Client, t.hold)
 		case succeeded:
 			r.done = k.once.done()
 		}
@@ -312,7 +314,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	k.record.released = time.Now()
 	switch {
 	case errors.Is(startErr, supervise.ErrGuards):
-		return &fault{exitFailed, fmt.Errorf("%s: %w", k.name, startErr), ""}
+		return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("%s: %w", k.name, startErr)}
 	case startErr != nil:
 		return cannotRun(command[0], startErr)
 	}
@@ -320,9 +322,9 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 		return err
 	}
 	if end.unlock != nil && !errors.Is(end.unlock, holdfast.ErrLost) {
-		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.timeout, end.unlock)
+		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.Timeout, end.unlock)
 	}
-	k.say.detail("%s: released", escape(k.name))
+	k.say.Detail("%s: released", term.Escape(k.name))
 	return exitOfCommand(out)
 }
 
@@ -337,12 +339,12 @@ func stopSignals(stop os.Signal) []os.Signal {
 
 // exitOfCommand makes the end of the command that of this program.
 func exitOfCommand(out supervise.Outcome) error {
-	err := endedBy(syscall.Signal(out.Signal))
-	if key, ok := err.(keyed); ok {
-		key.group = out.Key
+	err := term.EndedBy(syscall.Signal(out.Signal))
+	if key, ok := err.(term.Interrupted); ok {
+		key.Group = out.Key
 		return key
 	}
-	return exitCode(out.Code)
+	return term.ExitCode(out.Code)
 }
 
 // verdict returns an error if the command's own code is not the one of run. doneErr is the error of once.done, and
@@ -353,13 +355,13 @@ func (k *taker) verdict(out supervise.Outcome, doneErr, unlockErr error, maxHold
 	lost := out.Lost || errors.Is(unlockErr, holdfast.ErrLost) && !k.once.recorded
 	switch {
 	case errors.Is(doneErr, holdfast.ErrUncertain):
-		return &fault{exitLost, fmt.Errorf("%s: the command succeeded, and nobody knows whether that is recorded, %s: %w", k.name, again, doneErr), ""}
+		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the command succeeded, and nobody knows whether that is recorded, %s: %w", k.name, again, doneErr)}
 	case doneErr != nil:
-		return &fault{exitLost, fmt.Errorf("%s: the command succeeded, but that is %w, %s: %w", k.name, errNotRecorded, again, doneErr), ""}
+		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the command succeeded, but that is %w, %s: %w", k.name, errNotRecorded, again, doneErr)}
 	case lost:
-		return &fault{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", k.name, out.Code), ""}
+		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", k.name, out.Code)}
 	case out.Overdue:
-		return &fault{exitOverdue, fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", k.name, maxHold, out.Code), ""}
+		return &term.Fault{Code: term.ExitOverdue, Err: fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", k.name, maxHold, out.Code)}
 	}
 	return nil
 }
@@ -373,7 +375,7 @@ func (k *taker) environment(h *holdfast.Hold) []string {
 		fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(h.SessionID())),
 		"HOLDFAST_HELD=" + k.heldText(),
 		"HOLDFAST_OWNER=" + k.owner(),
-		"HOLDFAST_SERVER=" + k.target.url, // a URL has no password
+		"HOLDFAST_SERVER=" + k.target.URL, // a URL has no password
 	}, k.slotVariable(h)...)
 }
 
@@ -415,43 +417,43 @@ func (k *taker) tokens(h *holdfast.Hold) string {
 
 // mistaken adds a hint to the fault of a command that was not found, if the command line is that of another tool. flock
 // and consul lock take a line of the shell in one word. consul lock -n takes a limit.
-func (k *taker) mistaken(command []string, err *fault) *fault {
+func (k *taker) mistaken(command []string, err *term.Fault) *term.Fault {
 	self := "holdfast run"
 	if k.campaign {
 		self = "holdfast elect"
 	}
 	_, noNumber := strconv.Atoi(k.name)
 	switch {
-	case err.code != exitNotFound || err.hint != "":
+	case err.Code != term.ExitNotFound || err.Hint != "":
 	case len(command) == 1 && strings.ContainsAny(command[0], " ;|&<>"):
-		err.hint = fmt.Sprintf("to run a line of the shell: %s --shell %s '%s'", self, cut(k.name, 80), cut(command[0], 80))
+		err.Hint = fmt.Sprintf("to run a line of the shell: %s --shell %s '%s'", self, term.Cut(k.name, 80), term.Cut(command[0], 80))
 	case noNumber == nil && len(command) > 1 && command[1] == "--" && !k.campaign:
-		err.hint = fmt.Sprintf("the lock's name is %[1]s here. For a semaphore with %[1]s permits: %[2]s --of %[1]s %[3]s -- CMD", cut(k.name, 80), self, cut(command[0], 80))
+		err.Hint = fmt.Sprintf("the lock's name is %[1]s here. For a semaphore with %[1]s permits: %[2]s --of %[1]s %[3]s -- CMD", term.Cut(k.name, 80), self, term.Cut(command[0], 80))
 	}
 	return err
 }
 
 // cannotRun returns the fault of a command that did not start: 127 if it does not exist, else 126.
-func cannotRun(name string, err error) *fault {
+func cannotRun(name string, err error) *term.Fault {
 	reason := err
 	if e, ok := errors.AsType[*exec.Error](err); ok {
 		reason = e.Err
 	} else if e, ok := errors.AsType[*fs.PathError](err); ok {
 		reason = e.Err
 	}
-	f := &fault{exitCannotExec, fmt.Errorf("run %s: %w", name, reason), ""}
+	f := &term.Fault{Code: term.ExitCannotExec, Err: fmt.Errorf("run %s: %w", name, reason)}
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		f.code, f.err = exitNotFound, fmt.Errorf("run %s: command not found", name)
+		f.Code, f.Err = term.ExitNotFound, fmt.Errorf("run %s: command not found", name)
 	case errors.Is(err, fs.ErrNotExist):
-		f.code = exitNotFound
+		f.Code = term.ExitNotFound
 		if _, statErr := os.Stat(name); statErr == nil {
-			f.code, f.hint = exitCannotExec, "the interpreter in its first line (#!) does not exist: install it, or correct the line"
+			f.Code, f.Hint = term.ExitCannotExec, "the interpreter in its first line (#!) does not exist: install it, or correct the line"
 		}
 	case errors.Is(err, syscall.ENOEXEC):
-		f.hint = "if it is a script, begin it with a line such as #!/bin/sh"
+		f.Hint = "if it is a script, begin it with a line such as #!/bin/sh"
 	case errors.Is(err, exec.ErrDot):
-		f.hint = "to run the file in this directory, write ./" + name
+		f.Hint = "to run the file in this directory, write ./" + name
 	}
 	return f
 }

@@ -23,6 +23,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"holdfast/internal/cli/term"
 )
 
 // TestScripts runs testdata/script. Each script has its own file:// store in $WORK/store, whose host is
@@ -187,7 +189,7 @@ func exitStatus(err error) int {
 // itself: -1.
 func codeOf(state *os.ProcessState) int {
 	if sig := state.Sys().(syscall.WaitStatus).Signal(); sig == syscall.SIGINT || sig == syscall.SIGQUIT {
-		return exitSignal + int(sig)
+		return term.ExitSignal + int(sig)
 	}
 	return state.ExitCode()
 }

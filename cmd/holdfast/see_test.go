@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/waitgraph"
 	"holdfast/layout"
 	"holdfast/zk"
@@ -60,7 +62,7 @@ func TestStatusOfATurnstileIsFree(t *testing.T) {
 	if _, _, err := c.Create(ctx, place, nil, zk.EphemeralSequential); err != nil {
 		t.Fatal(err)
 	}
-	if err := status(); err != exitCode(exitNo) {
+	if err := status(); err != term.ExitCode(term.ExitNo) {
 		t.Errorf("a client at the turnstile alone: %v; want exit code 1", err)
 	}
 }
@@ -76,7 +78,7 @@ func TestDeepChainsAreCut(t *testing.T) {
 		}
 		locks = append(locks, waitgraph.Lock{Path: fmt.Sprintf("/locks/l%d", i), Queue: []waitgraph.Place{place(i), place(i + 1)}})
 	}
-	w := &waits{g: &globals{}, Blocking: waitgraph.Analyze(locks).Blocking(), now: time.Now()}
+	w := &waits{g: &conn.Flags{}, Blocking: waitgraph.Analyze(locks).Blocking(), now: time.Now()}
 	first := slices.IndexFunc(w.Owners, func(o waitgraph.Owner) bool { return slices.Contains(o.Sessions, 1) })
 	var b strings.Builder
 	w.printBelow(&b, first, "", make(map[waitgraph.Ref]bool))
@@ -91,13 +93,13 @@ func TestDeepChainsAreCut(t *testing.T) {
 // Warnings and audit lines are in the format of --log-format.
 func TestWarningsRespectTheFormat(t *testing.T) {
 	t.Parallel()
-	g := &globals{}
-	g.log.format = "json"
+	g := &conn.Flags{}
+	g.Log.Format = "json"
 	root := newRoot()
 	var out bytes.Buffer
 	root.SetErr(&out)
-	g.warn(root, "%d of %s", 1, "these")
-	g.info(root, "audit: %s", "this")
+	g.Log.Warn(root, "%d of %s", 1, "these")
+	g.Log.Info(root, "audit: %s", "this")
 	for i, want := range []string{`"level":"WARN","msg":"1 of these"}`, `"level":"INFO","msg":"audit: this"}`} {
 		if lines := strings.Split(out.String(), "\n"); !strings.HasSuffix(lines[i], want) {
 			t.Errorf("got %q; want %s", lines[i], want)

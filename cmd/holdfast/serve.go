@@ -16,6 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/host"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/daemon"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
@@ -77,7 +80,7 @@ Exit codes:
   78  wrong configuration, or a directory on a file system that several machines can mount`,
 		Example: `  holdfast serve --data-dir /var/lib/holdfast/data --listen 127.0.0.1:2181
   holdfast serve --listen-tls :2281 --tls-cert server.pem --tls-key server.key --tls-client-ca clients.pem`,
-		Args: operands(),
+		Args: term.Operands(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			f.flags = cmd.Flags()
 			if f.config != "" {
@@ -87,8 +90,8 @@ Exit codes:
 			}
 			err = f.serve(cmd.OutOrStdout())
 			if f.detached && err != nil {
-				// startHost reads this line, if it is still waiting.
-				fmt.Fprintln(cmd.OutOrStdout(), hostFailed+strings.ReplaceAll(err.Error(), "\n", " "))
+				// host.Start reads this line, if it is still waiting.
+				fmt.Fprintln(cmd.OutOrStdout(), host.Failed+strings.ReplaceAll(err.Error(), "\n", " "))
 			}
 			return err
 		},
@@ -120,9 +123,9 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	var kept []string
 	if f.detached {
-		closeInherited()
+		host.CloseInherited()
 		supervise.LeaveJob() // the job whose holdfast run started this host
-		kept = becomeNeutral()
+		kept = host.BecomeNeutral()
 	}
 	if err := f.check(); err != nil {
 		return err
@@ -138,7 +141,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	}
 	dir := f.dir
 	if dir == "" {
-		if dir, err = defaultDir(); err != nil {
+		if dir, err = conn.DefaultDir(); err != nil {
 			return err
 		}
 	}
@@ -156,16 +159,16 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		return err
 	}
 	f.tf.enrol(&cfg)
-	host, err := zklocal.OpenHost(cfg)
+	hosting, err := zklocal.OpenHost(cfg)
 	if err != nil {
 		return err
 	}
-	defer host.Close()
-	opened := host.Server().Stats()
+	defer hosting.Close()
+	opened := hosting.Server().Stats()
 	log.Info("serve: this process hosts the directory", "dir", dir, "pid", os.Getpid(), "version", buildInfo().Version,
 		"sessions", opened.Sessions, "znodes", opened.Znodes, "zxid", opened.LastZxid)
 
-	lines := []string{"listening unix " + host.Socket()}
+	lines := []string{"listening unix " + hosting.Socket()}
 	listeners, err := f.listeners(keys)
 	for _, l := range listeners {
 		defer l.Close()
@@ -186,16 +189,16 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		}
 		lines = append(lines, fmt.Sprintf("listening admin %s", l.Addr()))
 		build := buildInfo()
-		page := daemon.NewMetrics(host.Server().Stats, keys.expires(), daemon.Build{Version: build.Version, Commit: build.Commit, Go: build.Go})
-		admin := daemon.NewAdmin(host.Server(), page, f.insecure, log)
+		page := daemon.NewMetrics(hosting.Server().Stats, keys.expires(), daemon.Build{Version: build.Version, Commit: build.Commit, Go: build.Go})
+		admin := daemon.NewAdmin(hosting.Server(), page, f.insecure, log)
 		defer admin.Close()
 		helpers.Go(func() {
-			if err := admin.Serve(daemon.SharedListener(l, host.Server(), daemon.AdminConnections)); !errors.Is(err, http.ErrServerClosed) {
+			if err := admin.Serve(daemon.SharedListener(l, hosting.Server(), daemon.AdminConnections)); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 			}
 		})
 	}
-	page, err := f.ui.open(f.from, host.Server(), keys, log, func(url string) { _, _ = fmt.Fprintln(stdout, "listening ui", url) })
+	page, err := f.ui.open(f.from, hosting.Server(), keys, log, func(url string) { _, _ = fmt.Fprintln(stdout, "listening ui", url) })
 	if err != nil {
 		return err
 	}
@@ -209,18 +212,18 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		defer stopPage()
 		go func() {
 			defer close(stopped)
-			if err := page.serve(pageCtx, host.Socket()); err != nil { // the locks go on without their page
+			if err := page.serve(pageCtx, hosting.Socket()); err != nil { // the locks go on without their page
 				page.listener.Close()
 				log.Error("serve: the page has ended; it is back after a restart", "err", err)
 			}
 		}()
 	}
 	for _, l := range listeners {
-		go func() { failed <- host.Server().Serve(l) }()
+		go func() { failed <- hosting.Server().Serve(l) }()
 	}
 	var gateway *terraformServer
 	if f.tf.used() {
-		if gateway, err = f.tf.open(ctx, f, host, keys, log); err != nil {
+		if gateway, err = f.tf.open(ctx, f, hosting, keys, log); err != nil {
 			return err
 		}
 		defer gateway.close()
@@ -233,26 +236,26 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			}()
 		}
 	}
-	log.Info("serve: connections that the limits, the open files and the memory allow", "connections", host.Server().Stats().ConnectionsMost)
-	for _, line := range append(lines, hostReady) {
+	log.Info("serve: connections that the limits, the open files and the memory allow", "connections", hosting.Server().Stats().ConnectionsMost)
+	for _, line := range append(lines, host.Ready) {
 		if _, err := fmt.Fprintln(stdout, line); err != nil && !f.detached {
 			return fmt.Errorf("serve: stdout: %w", err) // a detached host outlives the process that started it
 		}
 	}
 	if f.detached {
-		forgetStdout()
+		host.ForgetStdout()
 	}
 
 	systemd := daemon.NewNotifier(log)
 	systemd.Ready()
-	helpers.Go(func() { systemd.Watchdog(ctx, host.Server().Alive) })
+	helpers.Go(func() { systemd.Watchdog(ctx, hosting.Server().Alive) })
 	for {
 		select {
 		case sig := <-signals:
 			if slices.Contains(supervise.ReloadSignals, sig) {
 				systemd.Reloading()
 				keys.reload()
-				f.reload(ctx, host.Server(), page, gateway, log)
+				f.reload(ctx, hosting.Server(), page, gateway, log)
 				systemd.Ready()
 				continue
 			}
@@ -260,9 +263,9 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			systemd.Stopping()
 			stopPage()
 			gateway.close()
-			return shutdown(host)
-		case <-host.Done():
-			return host.Err() // nil after --linger
+			return shutdown(hosting)
+		case <-hosting.Done():
+			return hosting.Err() // nil after --linger
 		case err := <-failed:
 			if !errors.Is(err, zkserver.ErrServerClosed) {
 				return fmt.Errorf("serve: %w", err)
@@ -276,9 +279,9 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 func (f *serveFlags) check() error {
 	switch {
 	case f.linger < 0:
-		return usage("", "%s %v: must not be negative", f.from.name("linger"), f.linger)
+		return term.Usage("", "%s %v: must not be negative", f.from.name("linger"), f.linger)
 	case f.tick < time.Millisecond:
-		return usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
+		return term.Usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
 	}
 	if err := f.checkGroup(); err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/zkserver"
 )
 
@@ -44,36 +46,36 @@ func (a *serveAuthFlags) reload(ctx context.Context, server *zkserver.Server, fr
 // apply puts the flags into cfg and validates it.
 func (a *serveAuthFlags) apply(cfg *zkserver.Config, from origins, clientCA string) error {
 	if a.required != nil && len(a.required) == 0 {
-		return usage("leave it out to serve clients that have not authenticated", "%s is empty: want digest, sasl or x509", from.name("auth-required"))
+		return term.Usage("leave it out to serve clients that have not authenticated", "%s is empty: want digest, sasl or x509", from.name("auth-required"))
 	}
 	if slices.Contains(a.required, "x509") && clientCA == "" {
-		return usage("", "%s x509 needs --tls-client-ca FILE to verify the certificates of clients", from.name("auth-required"))
+		return term.Usage("", "%s x509 needs --tls-client-ca FILE to verify the certificates of clients", from.name("auth-required"))
 	}
 	if a.users != "" {
-		text, err := readSecret(from.name("auth-users"), a.users)
+		text, err := conn.ReadSecret(from.name("auth-users"), a.users)
 		if err != nil {
 			return err
 		}
 		if cfg.Users, err = zkserver.ParseUsers(string(text)); err != nil {
-			return misconfigured("", "%s: %s: %w", from.name("auth-users"), a.users, err)
+			return term.Misconfigured("", "%s: %s: %w", from.name("auth-users"), a.users, err)
 		}
 		if len(cfg.Users) == 0 {
-			return misconfigured("", "%s: %s has no users", from.name("auth-users"), a.users)
+			return term.Misconfigured("", "%s: %s has no users", from.name("auth-users"), a.users)
 		}
 	}
 	if a.super != "" {
-		text, err := readSecret(from.name("auth-super"), a.super)
+		text, err := conn.ReadSecret(from.name("auth-super"), a.super)
 		if err != nil {
 			return err
 		}
 		cfg.SuperDigest = strings.TrimRight(string(text), "\r\n")
 		if cfg.SuperDigest == "" {
-			return misconfigured("", "%s: %s is empty", from.name("auth-super"), a.super)
+			return term.Misconfigured("", "%s: %s is empty", from.name("auth-super"), a.super)
 		}
 	}
 	cfg.RequireAuth = a.required
 	if err := cfg.Validate(); err != nil {
-		return misconfigured("see --auth-users, --auth-super and --auth-required", "serve: %w", err)
+		return term.Misconfigured("see --auth-users, --auth-super and --auth-required", "serve: %w", err)
 	}
 	return nil
 }

@@ -1,15 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 )
 
 // origins maps the names of flags to the places of their values in a configuration file, as
@@ -29,9 +30,9 @@ func (o origins) name(flag string) string {
 func readConfig(flags *pflag.FlagSet, path string) (origins, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, misconfigured("", "serve: --config: %w", err)
+		return nil, term.Misconfigured("", "serve: --config: %w", err)
 	}
-	top, err := parseMapping(path, text)
+	top, err := conn.ParseMapping(path, text)
 	if err != nil || top == nil {
 		return nil, err
 	}
@@ -44,13 +45,13 @@ func readConfig(flags *pflag.FlagSet, path string) (origins, error) {
 		flag := flags.Lookup(key.Value)
 		if flag == nil || flag.Hidden || flag.Name == "config" || flag.Name == "help" {
 			hint := "the keys are the flags of serve without --: see holdfast serve --help"
-			if near := nearest(flags, key.Value); near != "" {
+			if near := term.NearestFlag(flags, key.Value); near != "" {
 				hint = "did you mean " + near + "?"
 			}
-			return nil, misconfigured(hint, "%s: unknown key", at)
+			return nil, term.Misconfigured(hint, "%s: unknown key", at)
 		}
 		if earlier, twice := from[flag.Name]; twice {
-			return nil, misconfigured("", "%s: duplicate key, see %s", at, strings.TrimSuffix(earlier, ": "+key.Value))
+			return nil, term.Misconfigured("", "%s: duplicate key, see %s", at, strings.TrimSuffix(earlier, ": "+key.Value))
 		}
 		from[flag.Name] = at
 		if given[flag.Name] {
@@ -60,33 +61,13 @@ func readConfig(flags *pflag.FlagSet, path string) (origins, error) {
 			if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 				err = fmt.Errorf("%q: %w", invalid.GetValue(), invalid.Unwrap())
 			}
-			return nil, misconfigured("", "%s:%d: %s: %w", path, value.Line, key.Value, err)
+			return nil, term.Misconfigured("", "%s:%d: %s: %w", path, value.Line, key.Value, err)
 		}
 	}
 	for name := range given {
 		delete(from, name) // the command line wins
 	}
 	return from, nil
-}
-
-// parseMapping parses the text of a configuration file, whose lines are KEY: VALUE. It returns nil if there
-// are only comments.
-func parseMapping(path string, text []byte) (*yaml.Node, error) {
-	var document yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	switch err := decoder.Decode(&document); {
-	case err == io.EOF: // only comments
-		return nil, nil
-	case err != nil:
-		return nil, misconfigured("", "%s: %s", path, cut(err.Error(), 120))
-	case decoder.Decode(new(yaml.Node)) != io.EOF:
-		return nil, misconfigured("", "%s: there is more than one document: remove --- and all that follows it", path)
-	}
-	top := document.Content[0]
-	if top.Kind != yaml.MappingNode {
-		return nil, misconfigured("", "%s:%d: want lines of KEY: VALUE", path, top.Line)
-	}
-	return top, nil
 }
 
 // setFromNode sets a flag to a value. A repeatable flag also takes a list.

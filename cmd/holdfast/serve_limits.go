@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/term"
 	"holdfast/zkserver"
 )
 
@@ -54,7 +55,7 @@ func (l *serveLimitsFlags) apply(cfg *zkserver.Config) error {
 	cfg.EnforceQuota, cfg.QuotaWritable = l.quota, l.quotas
 	cfg.NoTTLNodes, cfg.ContainerCheckInterval = !l.ttl, l.containers
 	if err := cfg.Validate(); err != nil {
-		return usage("see holdfast serve --help", "serve: %w", err)
+		return term.Usage("see holdfast serve --help", "serve: %w", err)
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+
+	"holdfast/internal/cli/term"
 )
 
 // A listener is an address of serve, with its protocol.
@@ -29,7 +31,7 @@ func (f *serveFlags) checkAddresses() error {
 			return err
 		}
 		if open && !f.insecure {
-			return usage("listen on 127.0.0.1, use --listen-tls with --tls-client-ca, or add --insecure if you trust the network",
+			return term.Usage("listen on 127.0.0.1, use --listen-tls with --tls-client-ca, or add --insecure if you trust the network",
 				"%s %s: other machines can reach this address, and it has no encryption", f.from.name("listen"), addr)
 		}
 	}
@@ -40,7 +42,7 @@ func (f *serveFlags) checkAddresses() error {
 			return err
 		}
 		if open && !f.insecure && !known {
-			return usage("ask clients for certificates with --tls-client-ca FILE or for a login with --auth-required, or add --insecure if you trust the network",
+			return term.Usage("ask clients for certificates with --tls-client-ca FILE or for a login with --auth-required, or add --insecure if you trust the network",
 				"%s %s: other machines can reach this address, and TLS alone admits every client: each can acquire every lock", f.from.name("listen-tls"), addr)
 		}
 	}
@@ -49,7 +51,7 @@ func (f *serveFlags) checkAddresses() error {
 	}
 	open, err := f.reachable("admin", f.admin)
 	if err == nil && open && !f.insecure {
-		err = usage("listen on 127.0.0.1, or add --insecure if you trust the network",
+		err = term.Usage("listen on 127.0.0.1, or add --insecure if you trust the network",
 			"%s %s: other machines can reach this address, and it shows the memory of this process", f.from.name("admin"), f.admin)
 	}
 	return err
@@ -59,7 +61,7 @@ func (f *serveFlags) checkAddresses() error {
 func (f *serveFlags) reachable(flag, addr string) (bool, error) {
 	tcp, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
-		return false, usage("give an address such as 127.0.0.1:2181", "%s %s: %w", f.from.name(flag), addr, err)
+		return false, term.Usage("give an address such as 127.0.0.1:2181", "%s %s: %w", f.from.name(flag), addr, err)
 	}
 	return tcp.IP == nil || !tcp.IP.IsLoopback(), nil
 }
@@ -102,7 +104,7 @@ func (f *serveFlags) checkGroup() error {
 		return nil
 	}
 	if len(f.unix) == 0 {
-		return usage("give a socket with --unix PATH", "%s is without --unix: the socket in the directory is for this user alone", f.from.name("unix-group"))
+		return term.Usage("give a socket with --unix PATH", "%s is without --unix: the socket in the directory is for this user alone", f.from.name("unix-group"))
 	}
 	if id, err := strconv.ParseInt(f.group, 10, 32); err == nil && id >= 0 {
 		f.gid = int(id)
@@ -113,7 +115,7 @@ func (f *serveFlags) checkGroup() error {
 		f.gid, err = strconv.Atoi(group.Gid)
 	}
 	if err != nil {
-		return misconfigured("create the group (groupadd --system NAME), or give its number if it is not in /etc/group", "%s: %w", f.from.name("unix-group"), err)
+		return term.Misconfigured("create the group (groupadd --system NAME), or give its number if it is not in /etc/group", "%s: %w", f.from.name("unix-group"), err)
 	}
 	return nil
 }

@@ -6,12 +6,14 @@ import (
 	"log/slog"
 
 	"github.com/spf13/pflag"
+
+	"holdfast/internal/cli/term"
 )
 
 // serveLogFlags are the flags for the log on stderr.
 type serveLogFlags struct {
 	level  logLevel
-	format logFormat
+	format term.LogFormat
 }
 
 func (l *serveLogFlags) register(f *pflag.FlagSet) {
@@ -52,16 +54,3 @@ func (l *logLevel) String() string {
 }
 
 func (*logLevel) Type() string { return "level" }
-
-type logFormat string
-
-func (f *logFormat) Set(s string) error {
-	if s != "text" && s != "json" {
-		return fmt.Errorf("want text or json")
-	}
-	*f = logFormat(s)
-	return nil
-}
-
-func (f *logFormat) String() string { return string(*f) }
-func (*logFormat) Type() string     { return "format" }

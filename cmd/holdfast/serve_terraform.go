@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/daemon"
 	"holdfast/internal/deed"
 	"holdfast/terraform"
@@ -57,22 +59,22 @@ func (t *serveTerraformFlags) check(f *serveFlags) error {
 	case !t.used():
 		return t.idle(f.from)
 	case t.versions < 1 || t.versions > 500:
-		return usage("", "%s %d: want 1 to 500", f.from.name("terraform-versions"), t.versions)
+		return term.Usage("", "%s %d: want 1 to 500", f.from.name("terraform-versions"), t.versions)
 	case t.locksOnly && t.stateDir != "":
-		return usage("leave out one of them", "serve: --terraform-locks-only and --terraform-state-dir do not go together")
+		return term.Usage("leave out one of them", "serve: --terraform-locks-only and --terraform-state-dir do not go together")
 	case f.linger > 0:
-		return usage("leave out --linger", "serve: --terraform and --linger do not go together: the backend is a client that stays")
+		return term.Usage("leave out --linger", "serve: --terraform and --linger do not go together: the backend is a client that stays")
 	case len(t.listenTLS) > 0 && len(f.tls.listen) == 0 && (f.tls.cert == "" || f.tls.key == ""):
-		return usage("", "serve: --terraform-tls needs both --tls-cert and --tls-key")
+		return term.Usage("", "serve: --terraform-tls needs both --tls-cert and --tls-key")
 	}
 	if err := t.checkLogin(f.from, f.auth.required); err != nil {
 		return err
 	}
 	if t.stateDir != "" {
 		if info, err := os.Stat(t.stateDir); err != nil {
-			return misconfigured("create it", "%s: %w", f.from.name("terraform-state-dir"), err)
+			return term.Misconfigured("create it", "%s: %w", f.from.name("terraform-state-dir"), err)
 		} else if !info.IsDir() {
-			return misconfigured("", "%s: %s is no directory", f.from.name("terraform-state-dir"), t.stateDir)
+			return term.Misconfigured("", "%s: %s is no directory", f.from.name("terraform-state-dir"), t.stateDir)
 		}
 	}
 	for _, addr := range t.listen {
@@ -81,7 +83,7 @@ func (t *serveTerraformFlags) check(f *serveFlags) error {
 			return err
 		}
 		if open && !f.insecure {
-			return usage("listen on 127.0.0.1, or use --terraform-tls", "%s %s: other machines can reach this address, and states hold secrets", f.from.name("terraform"), addr)
+			return term.Usage("listen on 127.0.0.1, or use --terraform-tls", "%s %s: other machines can reach this address, and states hold secrets", f.from.name("terraform"), addr)
 		}
 	}
 	for _, addr := range t.listenTLS {
@@ -90,7 +92,7 @@ func (t *serveTerraformFlags) check(f *serveFlags) error {
 			return err
 		}
 		if open && !f.insecure && !known {
-			return usage("ask for a password with --terraform-users FILE, for a token with --terraform-tokens FILE, or for certificates with --tls-client-ca FILE",
+			return term.Usage("ask for a password with --terraform-users FILE, for a token with --terraform-tokens FILE, or for certificates with --tls-client-ca FILE",
 				"%s %s: other machines can reach this address, and TLS alone admits every client", f.from.name("terraform-tls"), addr)
 		}
 	}
@@ -102,7 +104,7 @@ func (t *serveTerraformFlags) checkLogin(from origins, required []string) error 
 	if !t.used() || len(required) == 0 || slices.Contains(required, "digest") {
 		return nil
 	}
-	return usage("add digest to --auth-required, or run the backend beside another server", "%s: --terraform needs digest, because the backend is a client of this server", from.name("auth-required"))
+	return term.Usage("add digest to --auth-required, or run the backend beside another server", "%s: --terraform needs digest, because the backend is a client of this server", from.name("auth-required"))
 }
 
 // enrol adds the backend to the users of its server. Its name and its password are its own, so that no reload takes
@@ -126,7 +128,7 @@ func (t *serveTerraformFlags) idle(from origins) error {
 		"terraform-locks-only": map[bool]string{true: "true"}[t.locksOnly],
 	} {
 		if value != "" {
-			return usage("give an address with --terraform", "%s %s: there is no address of a backend", from.name(flag), cut(value, 100))
+			return term.Usage("give an address with --terraform", "%s %s: there is no address of a backend", from.name(flag), term.Cut(value, 100))
 		}
 	}
 	return nil
@@ -141,12 +143,12 @@ func (t *serveTerraformFlags) credentials(from origins) (c terraform.Credentials
 		if file.path == "" {
 			continue
 		}
-		text, err := readSecret(from.name(file.flag), file.path)
+		text, err := conn.ReadSecret(from.name(file.flag), file.path)
 		if err != nil {
 			return c, err
 		}
 		if err := file.parse(string(text)); err != nil {
-			return c, misconfigured("", "%s: %s: %w", from.name(file.flag), file.path, err)
+			return c, term.Misconfigured("", "%s: %s: %w", from.name(file.flag), file.path, err)
 		}
 	}
 	return c, nil
@@ -177,7 +179,7 @@ func (t *serveTerraformFlags) open(ctx context.Context, f *serveFlags, host *zkl
 		}
 	}()
 	cfg := zk.Config{Servers: []string{"unix://" + host.Socket()}, SessionTimeout: max(10*time.Second, 4*f.tick), TickTime: f.tick, Auth: []zk.Auth{zk.DigestAuth(t.user, t.password)}}
-	within, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errUnreachable)
+	within, cancel := context.WithTimeoutCause(ctx, 30*time.Second, conn.ErrUnreachable)
 	defer cancel()
 	if s.client, err = zk.Dial(within, cfg); err != nil {
 		return nil, fmt.Errorf("serve: --terraform: %w", err)
@@ -188,7 +190,7 @@ func (t *serveTerraformFlags) open(ctx context.Context, f *serveFlags, host *zkl
 		Audit: func(ctx context.Context, e terraform.Event) { auditTerraform(ctx, s.client, e, log) },
 	})
 	if err != nil {
-		return nil, misconfigured("", "serve: %w", err)
+		return nil, term.Misconfigured("", "serve: %w", err)
 	}
 	for i, addr := range slices.Concat(t.listen, t.listenTLS) {
 		l, err := net.Listen("tcp", addr)

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 )
 
 // serveTLSFlags are the flags for TLS. TLS has its own addresses instead of a switch for all
@@ -65,13 +68,13 @@ func (s *serveTLSFlags) open(from origins, log *slog.Logger) (*keyring, error) {
 	case len(s.listen) == 0 && !s.others && s.cert+s.key+s.clientCA+string(s.clientAuth) == "":
 		return nil, nil
 	case len(s.listen) == 0 && !s.others:
-		return nil, usage("give one with --listen-tls", "serve: --tls- flags are given, but no address for TLS")
+		return nil, term.Usage("give one with --listen-tls", "serve: --tls- flags are given, but no address for TLS")
 	case s.cert == "" || s.key == "":
-		return nil, usage("", "serve: TLS needs both --tls-cert and --tls-key")
+		return nil, term.Usage("", "serve: TLS needs both --tls-cert and --tls-key")
 	case s.clientCA == "" && auth != "none":
-		return nil, usage("", "%s %s needs --tls-client-ca FILE to verify the certificates of clients", from.name("tls-client-auth"), auth)
+		return nil, term.Usage("", "%s %s needs --tls-client-ca FILE to verify the certificates of clients", from.name("tls-client-auth"), auth)
 	case s.clientCA != "" && auth == "none":
-		return nil, usage("leave out one of them", "serve: --tls-client-ca and --tls-client-auth none contradict each other")
+		return nil, term.Usage("leave out one of them", "serve: --tls-client-ca and --tls-client-auth none contradict each other")
 	}
 	k := &keyring{flags: s, from: from, log: log}
 	k.seen = k.look()
@@ -166,15 +169,15 @@ func (k *keyring) read() (*tls.Config, error) {
 	f := k.flags
 	certPEM, err := os.ReadFile(f.cert)
 	if err != nil {
-		return nil, misconfigured("", "%s: %w", k.from.name("tls-cert"), err)
+		return nil, term.Misconfigured("", "%s: %w", k.from.name("tls-cert"), err)
 	}
-	keyPEM, err := readSecret(k.from.name("tls-key"), f.key)
+	keyPEM, err := conn.ReadSecret(k.from.name("tls-key"), f.key)
 	if err != nil {
 		return nil, err
 	}
 	cert, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, misconfigured("", "%s: %s with the key %s: %w", k.from.name("tls-cert"), f.cert, f.key, err)
+		return nil, term.Misconfigured("", "%s: %s with the key %s: %w", k.from.name("tls-cert"), f.cert, f.key, err)
 	}
 	switch now := time.Now(); {
 	case now.After(cert.Leaf.NotAfter):
@@ -194,11 +197,11 @@ func (k *keyring) read() (*tls.Config, error) {
 	}
 	caPEM, err := os.ReadFile(f.clientCA)
 	if err != nil {
-		return nil, misconfigured("", "%s: %w", k.from.name("tls-client-ca"), err)
+		return nil, term.Misconfigured("", "%s: %w", k.from.name("tls-client-ca"), err)
 	}
 	config.ClientCAs = x509.NewCertPool()
 	if !config.ClientCAs.AppendCertsFromPEM(caPEM) {
-		return nil, misconfigured("", "%s: %s has no certificate in PEM", k.from.name("tls-client-ca"), f.clientCA)
+		return nil, term.Misconfigured("", "%s: %s has no certificate in PEM", k.from.name("tls-client-ca"), f.clientCA)
 	}
 	config.ClientAuth = tls.RequireAndVerifyClientCert
 	if f.clientAuth == "want" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/term"
 	"holdfast/internal/daemon"
 	"holdfast/ui"
 	"holdfast/zk"
@@ -37,19 +38,19 @@ func (f *serveFlags) checkUI() error {
 	case u.listen == "":
 		for name, given := range map[string]bool{"ui-users": u.users != "", "ui-allow-host": len(u.hosts) > 0, "ui-read-only": u.readOnly} {
 			if given {
-				return usage("give the address of the page with --ui", "serve: %s is given, but no address", f.from.name(name))
+				return term.Usage("give the address of the page with --ui", "serve: %s is given, but no address", f.from.name(name))
 			}
 		}
 		return nil
 	case f.linger > 0:
-		return usage("", "%s and %s do not go together: the page uses the server as long as it runs", f.from.name("ui"), f.from.name("linger"))
+		return term.Usage("", "%s and %s do not go together: the page uses the server as long as it runs", f.from.name("ui"), f.from.name("linger"))
 	}
 	if err := u.checkLogin(f.from, f.auth.required); err != nil {
 		return err
 	}
 	open, err := f.reachable("ui", u.listen)
 	if err == nil && open && (u.users == "" || f.tls.cert == "") {
-		err = usage("listen on 127.0.0.1, or give --tls-cert, --tls-key and --ui-users",
+		err = term.Usage("listen on 127.0.0.1, or give --tls-cert, --tls-key and --ui-users",
 			"%s %s: other machines can reach this address, so the page needs TLS and users", f.from.name("ui"), u.listen)
 	}
 	u.tls, f.tls.others = open, f.tls.others || open
@@ -61,7 +62,7 @@ func (u *serveUIFlags) checkLogin(from origins, required []string) error {
 	if u.listen == "" || len(required) == 0 {
 		return nil
 	}
-	return usage("run holdfast ui beside the server, with --auth", "%s and %s do not go together: the page has no login at the server", from.name("ui"), from.name("auth-required"))
+	return term.Usage("run holdfast ui beside the server, with --auth", "%s and %s do not go together: the page has no login at the server", from.name("ui"), from.name("auth-required"))
 }
 
 // A uiServer is the page in the server's process.

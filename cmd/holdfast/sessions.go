@@ -13,12 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/zk"
 )
 
-func newSessions(g *globals) *cobra.Command {
-	var format output
+func newSessions(g *conn.Flags) *cobra.Command {
+	var format term.Format
 	var layout layoutFlag
 	var act actFlags
 	cmd := &cobra.Command{
@@ -53,33 +55,33 @@ Exit codes:
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && args[0] != "end":
-				return usage("usage: "+cmd.UseLine(), "sessions: unexpected argument %q", cut(args[0], 40))
+				return term.Usage("usage: "+cmd.UseLine(), "sessions: unexpected argument %q", term.Cut(args[0], 40))
 			case len(args) == 1:
-				return usage("holdfast sessions lists them", "sessions end: no session given")
+				return term.Usage("holdfast sessions lists them", "sessions end: no session given")
 			case len(args) > 2:
-				return usage("usage: "+cmd.UseLine(), "sessions: unexpected argument %q", cut(args[2], 40))
+				return term.Usage("usage: "+cmd.UseLine(), "sessions: unexpected argument %q", term.Cut(args[2], 40))
 			case len(args) == 0 && (act.yes || act.reason != ""):
-				return usage("usage: "+cmd.UseLine(), "sessions: --yes and --reason are for sessions end")
+				return term.Usage("usage: "+cmd.UseLine(), "sessions: --yes and --reason are for sessions end")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := g.checkNamespace(); err != nil {
+			if err := g.CheckNamespace(); err != nil {
 				return err
 			}
 			if len(args) == 0 {
-				return g.listSessions(cmd, layout.Layout, format)
+				return listSessions(g, cmd, layout.Layout, format)
 			}
 			id, err := parseSession(args[1])
 			if err != nil {
 				return err
 			}
-			return g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-				return g.endSession(ctx, cmd, c, id, layout.Layout, act)
+			return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
+				return endSession(ctx, g, cmd, c, id, layout.Layout, act)
 			})
 		},
 	}
-	format.register(cmd)
+	format.Register(cmd)
 	layout.register(cmd)
 	act.register(cmd)
 	return cmd
@@ -89,7 +91,7 @@ Exit codes:
 func parseSession(text string) (int64, error) {
 	id, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64)
 	if err != nil || id == 0 {
-		return 0, usage("holdfast sessions lists them", "session %q: want an id such as 0x10000a3c0010002", cut(text, 40))
+		return 0, term.Usage("holdfast sessions lists them", "session %q: want an id such as 0x10000a3c0010002", term.Cut(text, 40))
 	}
 	return int64(id), nil
 }
@@ -111,8 +113,8 @@ func (s sessionPlaces) held() (n int) {
 }
 
 // findSessions returns the sessions that have places in queues of the namespace.
-func (g *globals) findSessions(ctx context.Context, c *zk.Client, layout holdfast.Layout) ([]sessionPlaces, error) {
-	found, err := findLocks(ctx, c, strings.TrimSuffix(g.namespace, "/")+"/", layout)
+func findSessions(ctx context.Context, g *conn.Flags, c *zk.Client, layout holdfast.Layout) ([]sessionPlaces, error) {
+	found, err := findLocks(ctx, c, strings.TrimSuffix(g.Namespace, "/")+"/", layout)
 	if err != nil {
 		return nil, err
 	}
@@ -176,22 +178,22 @@ func placeState(e holdfast.Entry) string {
 	return "waiting"
 }
 
-func (g *globals) listSessions(cmd *cobra.Command, layout holdfast.Layout, format output) error {
+func listSessions(g *conn.Flags, cmd *cobra.Command, layout holdfast.Layout, format term.Format) error {
 	var all []sessionPlaces
-	err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
-		all, err = g.findSessions(ctx, c, layout)
+	err := g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
+		all, err = findSessions(ctx, g, c, layout)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	list := sessionList{APIVersion: apiVersion, Kind: "SessionList", Items: []sessionDocument{}, AsOf: time.Now().UTC().Truncate(time.Millisecond)}
+	list := sessionList{APIVersion: term.APIVersion, Kind: "SessionList", Items: []sessionDocument{}, AsOf: time.Now().UTC().Truncate(time.Millisecond)}
 	rows := [][]string{{"SESSION", "OWNER", "HOLDS", "WAITS", "LOCKS"}}
 	for _, s := range all {
 		d := sessionDocument{Kind: "Session", Session: sessionOf(s.places[0].Entry), Owner: s.places[0].Owner, Held: s.held(), Waiting: len(s.places) - s.held()}
 		var locks []string
 		for _, p := range s.places {
-			name := g.lockName(p.Lock)
+			name := g.LockName(p.Lock)
 			d.Places = append(d.Places, sessionPlaceDocument{name, p.Lock, placeState(p.Entry), p.Shared, strconv.FormatInt(p.Token, 10), p.Owner, p.Reason, p.Since.UTC()})
 			if !p.Held {
 				name += " (waits)"
@@ -202,9 +204,9 @@ func (g *globals) listSessions(cmd *cobra.Command, layout holdfast.Layout, forma
 		rows = append(rows, []string{d.Session, d.Owner, strconv.Itoa(d.Held), strconv.Itoa(d.Waiting), few(locks)})
 	}
 	if format == "json" {
-		return document(cmd.OutOrStdout(), list)
+		return term.JSON(cmd.OutOrStdout(), list)
 	}
-	return table(cmd.OutOrStdout(), rows)
+	return term.Table(cmd.OutOrStdout(), rows)
 }
 
 // few joins the first names of many.
@@ -217,23 +219,23 @@ func few(names []string) string {
 }
 
 // endSession takes all places of a session away.
-func (g *globals) endSession(ctx context.Context, cmd *cobra.Command, c *zk.Client, id int64, layout holdfast.Layout, act actFlags) error {
-	all, err := g.findSessions(ctx, c, layout)
+func endSession(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, id int64, layout holdfast.Layout, act actFlags) error {
+	all, err := findSessions(ctx, g, c, layout)
 	if err != nil {
 		return err
 	}
 	word := deed.SessionText(id)
 	i := slices.IndexFunc(all, func(s sessionPlaces) bool { return s.session == id })
 	if i < 0 {
-		return &fault{exitNo, fmt.Errorf("session %s has no lock below %s, and waits for none", word, cut(g.namespace, 80)), "holdfast sessions lists those that have"}
+		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("session %s has no lock below %s, and waits for none", word, term.Cut(g.Namespace, 80)), Hint: "holdfast sessions lists those that have"}
 	}
-	g.showSession(cmd.ErrOrStderr(), word, all[i])
+	showSession(g, cmd.ErrOrStderr(), word, all[i])
 	if err := act.confirm(cmd, "take them away", word); err != nil {
 		return err
 	}
 	plan := deed.SessionPlan{Session: id, Places: all[i].places}
 	taken, record, err := plan.Do(ctx, c, deed.By{Name: owner(), Reason: act.reason})
-	g.tellAudit(cmd, record, err)
+	tellAudit(g, cmd, record, err)
 	if err != nil {
 		return err
 	}
@@ -242,7 +244,7 @@ func (g *globals) endSession(ctx context.Context, cmd *cobra.Command, c *zk.Clie
 }
 
 // showSession lists what a session is to lose.
-func (g *globals) showSession(w io.Writer, id string, s sessionPlaces) {
+func showSession(g *conn.Flags, w io.Writer, id string, s sessionPlaces) {
 	now := time.Now()
 	fmt.Fprintf(w, "session %s loses:\n", id)
 	for _, p := range s.places {
@@ -253,7 +255,7 @@ func (g *globals) showSession(w io.Writer, id string, s sessionPlaces) {
 		case p.Held:
 			what = "held for " + forState(p.Entry, now)
 		}
-		fmt.Fprintf(w, "  %s: %s by %s, token %d\n", escape(g.lockName(p.Lock)), what, ownerOf(p.Entry), p.Token)
+		fmt.Fprintf(w, "  %s: %s by %s, token %d\n", term.Escape(g.LockName(p.Lock)), what, ownerOf(p.Entry), p.Token)
 	}
 	fmt.Fprintln(w, "Its holders are told, but the next clients do not wait for them to stop. The session itself goes on.")
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/host"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
 	"holdfast/shards"
@@ -32,7 +35,7 @@ const (
 	mostShards = 1 << 16
 )
 
-func newShard(g *globals) *cobra.Command {
+func newShard(g *conn.Flags) *cobra.Command {
 	var count int
 	var metrics metricsFlag
 	var why string
@@ -85,26 +88,26 @@ Exit codes:
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return usage("usage: "+cmd.UseLine(), "shard: no name given")
+				return term.Usage("usage: "+cmd.UseLine(), "shard: no name given")
 			case !cmd.Flags().Changed("count"):
-				return usage("usage: "+cmd.UseLine(), "shard: no --count given")
+				return term.Usage("usage: "+cmd.UseLine(), "shard: no --count given")
 			case count < 1 || count > mostShards:
-				return usage("", "--count %d: want 1 to %d shards", count, mostShards)
+				return term.Usage("", "--count %d: want 1 to %d shards", count, mostShards)
 			case killAfter < 0:
-				return usage("", "--kill-after %v is negative", killAfter)
-			case killAfter > mostTime:
-				return usage("give a shorter time", "--kill-after %v: want at most %v", killAfter, mostTime)
+				return term.Usage("", "--kill-after %v is negative", killAfter)
+			case killAfter > term.MaxDuration:
+				return term.Usage("give a shorter time", "--kill-after %v: want at most %v", killAfter, term.MaxDuration)
 			case len(dashless(args)) == 0:
-				return usage("usage: "+cmd.UseLine(), "shard: no command given after the name, %q", cut(args[0], 80))
+				return term.Usage("usage: "+cmd.UseLine(), "shard: no command given after the name, %q", term.Cut(args[0], 80))
 			}
 			return misplacedFlag(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := g.plainPath(args[0])
+			path, err := g.PlainPath(args[0])
 			if err != nil {
 				return err
 			}
-			t, err := g.target()
+			t, err := g.Target()
 			if err != nil {
 				return err
 			}
@@ -114,8 +117,8 @@ Exit codes:
 				return cannotRun(command[0], err)
 			}
 			w := &sharder{
-				globals: g, target: t, name: args[0], path: path, count: count, why: why, file: file, command: command, killAfter: killAfter,
-				say: g.newSayer(os.Stderr), hurry: make(chan struct{}), crew: newCrew(),
+				Flags: g, target: t, name: args[0], path: path, count: count, why: why, file: file, command: command, killAfter: killAfter,
+				say: g.Log.NewSayer(os.Stderr), hurry: make(chan struct{}), crew: newCrew(),
 			}
 			if w.metrics, err = metrics.open(cmd, shardLabel(path)); err != nil {
 				return err
@@ -128,15 +131,15 @@ Exit codes:
 	cmd.Flags().IntVar(&count, "count", 0, "number of shards, 1 to 65536; all processes must give the same number")
 	metrics.register(cmd)
 	cmd.Flags().StringVar(&why, "why", "", "reason for holding the shards, shown in ls and status")
-	durationVar(cmd.Flags(), &killAfter, "kill-after", "", defaultStopTime, "time from TERM to KILL when a shard moves, or a signal ends shard; 0 sends KILL at once")
+	term.DurationVar(cmd.Flags(), &killAfter, "kill-after", "", defaultStopTime, "time from TERM to KILL when a shard moves, or a signal ends shard; 0 sends KILL at once")
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
 
 // A sharder is one process of the subcommand shard.
 type sharder struct {
-	*globals
-	target    target
+	*conn.Flags
+	target    conn.Target
 	name      string // as the user gave it
 	path      string
 	count     int
@@ -145,7 +148,7 @@ type sharder struct {
 	command   []string
 	killAfter time.Duration
 	grace     time.Duration // from TERM to the end of the lock, if no server answers
-	say       *sayer
+	say       *term.Sayer
 	hurry     chan struct{} // closed when the commands must be killed
 	crew      *crew
 	metrics   *metrics // of --metrics; nil without
@@ -156,18 +159,18 @@ var errTold = errors.New("a signal ended the work")
 
 // run implements the subcommand. The command line is checked.
 func (w *sharder) run() error {
-	defer w.say.flush()
+	defer w.say.Flush()
 	w.metrics.announce(w.say)
 	// If there can be no watchdog, find out before the first shard.
 	sup, err := supervise.Start(watchdog.IsHost)
 	if err != nil {
-		return &fault{exitFailed, err, ""}
+		return &term.Fault{Code: term.ExitFailed, Err: err}
 	}
 	sup.Close()
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	forgetStdin()
+	host.ForgetStdin()
 	ctx, end := context.WithCancelCause(context.Background())
 	defer end(nil)
 	ended := make(chan error, 1)
@@ -200,17 +203,17 @@ func (w *sharder) outcome(told os.Signal, err error) error {
 		return w.failed(err)
 	}
 	if !errors.Is(err, errTold) {
-		w.say.line("%s: %v", escape(w.name), escape(err.Error()))
+		w.say.Line("%s: %v", term.Escape(w.name), term.Escape(err.Error()))
 	}
 	if told == syscall.SIGTERM {
 		return nil
 	}
-	return endedBy(told)
+	return term.EndedBy(told)
 }
 
 // failed turns an error of the shards into one with a hint.
 func (w *sharder) failed(err error) error {
-	if f, ok := errors.AsType[*fault](err); ok {
+	if f, ok := errors.AsType[*term.Fault](err); ok {
 		return f
 	}
 	reason := err
@@ -219,36 +222,36 @@ func (w *sharder) failed(err error) error {
 	}
 	switch {
 	case errors.Is(err, shards.ErrCount):
-		return misconfigured("give the same --count as the other processes, or stop all of them before the number changes", "%s: %w", w.name, reason)
+		return term.Misconfigured("give the same --count as the other processes, or stop all of them before the number changes", "%s: %w", w.name, reason)
 	case errors.Is(err, holdfast.ErrKind):
-		return misconfigured("", "%s: %w", w.name, reason) // the error says what to do
+		return term.Misconfigured("", "%s: %w", w.name, reason) // the error says what to do
 	}
-	return w.target.unreachable(err)
+	return w.target.Explain(err)
 }
 
 // work has shards until ctx ends or something fails.
 func (w *sharder) work(ctx context.Context) error {
-	c, err := w.connect(ctx, w.target, 0, w.say)
+	c, err := w.Connect(ctx, w.target, 0, w.say)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	w.metrics.connected(c.contact)
-	session, err := c.client.Session(ctx)
+	defer c.Close()
+	w.metrics.connected(c.Contact)
+	session, err := c.Client.Session(ctx)
 	if err == nil {
-		err = w.granted(session.Timeout())
+		err = granted(w.Flags, session.Timeout())
 	}
 	if err != nil {
 		return err
 	}
 	if least := 2 * supervise.KillMargin; session.Timeout() < least {
-		return usage(fmt.Sprintf("give --session-timeout %v or more", least),
+		return term.Usage(fmt.Sprintf("give --session-timeout %v or more", least),
 			"session timeout %v is too short: holdfast kills a command %v before its lock expires", session.Timeout(), supervise.KillMargin)
 	}
 	w.grace = min(defaultGrace, session.Timeout()/3)
 	// A command that the kernel cannot kill keeps its shard, as with run.
 	const never = time.Duration(math.MaxInt64)
-	set := shards.New(c.client, w.path, w.count, shards.WithMoveLimit(never),
+	set := shards.New(c.Client, w.path, w.count, shards.WithMoveLimit(never),
 		shards.WithLock(holdfast.WithOwner(owner()), holdfast.WithReason(w.why), w.metrics.observed()))
 	return set.Run(ctx, func(ctx context.Context, s shards.Shard) error { return w.keep(ctx, set.Path(s.Number), s) })
 }
@@ -256,7 +259,7 @@ func (w *sharder) work(ctx context.Context) error {
 // keep runs the command of a shard until the command has ended with code 0 or ctx ends.
 func (w *sharder) keep(ctx context.Context, path string, s shards.Shard) error {
 	warn := func(format string, args ...any) {
-		w.say.line("%s: shard %d: %s", escape(w.name), s.Number, escape(fmt.Sprintf(format, args...)))
+		w.say.Line("%s: shard %d: %s", term.Escape(w.name), s.Number, term.Escape(fmt.Sprintf(format, args...)))
 	}
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		if ctx.Err() != nil || !w.crew.enter() {
@@ -308,7 +311,7 @@ func (w *sharder) once(ctx context.Context, path string, s shards.Shard, warn fu
 	signals, kill, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
 	defer close(over)
 	go w.stop(ctx, s, signals, kill, over, warn)
-	k := &taker{globals: w.globals, target: w.target, name: w.name, path: path}
+	k := &taker{Flags: w.Flags, target: w.target, name: w.name, path: path}
 	return sup.Run(
 		supervise.Command{Path: w.file, Args: w.command, Env: environ(append(k.environment(s.Hold),
 			"HOLDFAST_SHARD="+strconv.Itoa(s.Number),

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
 
@@ -24,18 +26,18 @@ func (f *slotTreeFlags) check(cmd *cobra.Command) error {
 	given := func(name string) bool { return cmd.Flags().Changed(name) }
 	switch {
 	case f.slot && !given("of"):
-		return usage("", "--slot needs --of N, the number of slots")
+		return term.Usage("", "--slot needs --of N, the number of slots")
 	case f.slot && given("permits"):
-		return usage("to hold several slots, run the command several times", "--slot and --permits do not go together")
+		return term.Usage("to hold several slots, run the command several times", "--slot and --permits do not go together")
 	case f.slot && given("layout"):
-		return usage("", "--slot and --layout do not go together")
+		return term.Usage("", "--slot and --layout do not go together")
 	}
 	if !f.tree {
 		return nil
 	}
 	for _, name := range []string{"shared", "exclusive", "of", "slot", "also", "node"} {
 		if given(name) {
-			return usage("", "--tree and --%s do not go together", name)
+			return term.Usage("", "--tree and --%s do not go together", name)
 		}
 	}
 	return nil
@@ -54,8 +56,8 @@ func (f *slotTreeFlags) place(name, path string) (place, string, error) {
 		return place{}, path, nil
 	}
 	first, below, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
-	if strings.HasPrefix(first, treePart) {
-		return place{}, "", usage("choose another name", "lock name %q: names of queues in a tree begin with %s", cut(name, 100), treePart)
+	if strings.HasPrefix(first, conn.TreePart) {
+		return place{}, "", term.Usage("choose another name", "lock name %q: names of queues in a tree begin with %s", term.Cut(name, 100), conn.TreePart)
 	}
 	p := place{root: strings.TrimSuffix(path, "/"+below), below: below}
 	if below == "" {
@@ -78,9 +80,9 @@ func (f *slotTreeFlags) place(name, path string) (place, string, error) {
 func (k *taker) treeName(path string) string {
 	below, err := zk.UnescapeName(strings.TrimPrefix(path, k.root+"/"))
 	if err != nil {
-		return k.lockName(path)
+		return k.LockName(path)
 	}
-	return strings.TrimSuffix(k.lockName(k.root)+below, "/")
+	return strings.TrimSuffix(k.LockName(k.root)+below, "/")
 }
 
 // blocking returns the places in a queue that can keep this command waiting. In the queues of its ancestors in a

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/reserve"
 	"holdfast/zk"
 )
@@ -106,9 +108,9 @@ func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocu
 	return d
 }
 
-func newStatus(g *globals) *cobra.Command {
+func newStatus(g *conn.Flags) *cobra.Command {
 	var quiet bool
-	var p printer
+	var p term.Printer
 	var layout layoutFlag
 	cmd := &cobra.Command{
 		Use:     "status [flags] LOCK",
@@ -143,15 +145,15 @@ Exit codes:
   78  wrong configuration`,
 		Example: `  holdfast status nightly
   holdfast status -q nightly && echo held`,
-		Args: operands("lock"),
+		Args: term.Operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := g.lockPath(args[0])
+			path, err := g.LockPath(args[0])
 			if err != nil {
 				return err
 			}
 			l := located{path: path}
 			var foreign []string
-			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
+			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
 				if l, err = readLock(ctx, c, path, layout.Layout); err != nil {
 					return err
 				}
@@ -171,7 +173,7 @@ Exit codes:
 				return nil
 			})
 			for _, warning := range foreign {
-				g.warn(cmd, "%s", brief(escape(warning)))
+				g.Log.Warn(cmd, "%s", term.Brief(term.Escape(warning)))
 			}
 			now := time.Now()
 			if l.reserved != nil && !now.Before(l.reserved.Until) {
@@ -181,7 +183,7 @@ Exit codes:
 			case err != nil:
 				return err
 			case quiet && l.holders() == 0 && l.reserved == nil:
-				return exitCode(exitNo)
+				return term.ExitCode(term.ExitNo)
 			case quiet:
 				return nil
 			}
@@ -189,7 +191,7 @@ Exit codes:
 		},
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing: exit 0 if held, 1 if free")
-	p.register(cmd)
+	p.Register(cmd)
 	layout.register(cmd)
 	return cmd
 }
@@ -205,25 +207,25 @@ func readLock(ctx context.Context, c *zk.Client, path string, layout holdfast.La
 }
 
 // showStatus prints one lock, which the user calls name.
-func (l *located) showStatus(w io.Writer, p *printer, name string, now time.Time) error {
-	switch p.format {
+func (l *located) showStatus(w io.Writer, p *term.Printer, name string, now time.Time) error {
+	switch p.Format {
 	case "json", "jsonl":
 		d := describe(name, l.path, l.queue, now)
-		d.APIVersion, d.AsOf, d.Permits = apiVersion, asOf(now), l.permits.document()
+		d.APIVersion, d.AsOf, d.Permits = term.APIVersion, asOf(now), l.permits.document()
 		d.reserve(l.reserved)
 		d.ran(l.lastRun)
-		if p.format == "jsonl" {
-			return line(w, d)
+		if p.Format == "jsonl" {
+			return term.JSONLine(w, d)
 		}
-		return document(w, d)
+		return term.JSON(w, d)
 	case "name":
-		_, err := fmt.Fprintln(w, escape(name))
+		_, err := fmt.Fprintln(w, term.Escape(name))
 		return err
 	}
-	if !p.noHeaders {
-		text := escape(name) + " is " + l.summary(now) + "\n"
+	if !p.NoHeaders {
+		text := term.Escape(name) + " is " + l.summary(now) + "\n"
 		if l.lastRun != nil {
-			text += "the last run of --once-per: " + escape(lastRunText(l.lastRun)) + "\n"
+			text += "the last run of --once-per: " + term.Escape(lastRunText(l.lastRun)) + "\n"
 		}
 		if _, err := io.WriteString(w, text); err != nil {
 			return err
@@ -232,12 +234,12 @@ func (l *located) showStatus(w io.Writer, p *printer, name string, now time.Time
 	if len(l.queue) == 0 {
 		return nil
 	}
-	if !p.noHeaders {
+	if !p.NoHeaders {
 		if _, err := fmt.Fprintln(w); err != nil {
 			return err
 		}
 	}
-	return show(w, p, l.places(now))
+	return term.Show(w, p, l.places(now))
 }
 
 // summary says in words who holds the lock.
@@ -248,7 +250,7 @@ func (l *located) summary(now time.Time) string {
 	case l.unreadable:
 		text = "unreadable: no permission to read it"
 	case len(l.queue) == 0 && l.reserved != nil:
-		text = escape(reservedText(l.reserved))
+		text = term.Escape(reservedText(l.reserved))
 	case len(l.queue) == 0:
 	case holders == 0: // the waiter is at a semaphore's turnstile
 		text = "free; the first waiter is about to acquire it"
@@ -261,10 +263,10 @@ func (l *located) summary(now time.Time) string {
 		text += "; its token is " + strconv.FormatInt(l.reserved.Token, 10)
 	}
 	if holders > 0 && l.reserved != nil && l.reserved.Token != l.queue[0].Token {
-		text += "; but " + escape(reservedText(l.reserved)) + ": until then, a holdfast command waits at the head of the queue"
+		text += "; but " + term.Escape(reservedText(l.reserved)) + ": until then, a holdfast command waits at the head of the queue"
 	}
 	if len(l.queue) > 0 && l.queue[0].Detached {
-		text += "; its id is " + escape(cut(l.queue[0].ID, maxCell))
+		text += "; its id is " + term.Escape(term.Cut(l.queue[0].ID, term.MaxCell))
 	}
 	if holders > 1 {
 		text += fmt.Sprintf(" and %d more", holders-1)
@@ -280,7 +282,7 @@ func (l *located) summary(now time.Time) string {
 }
 
 // places returns the queue for a table.
-func (l *located) places(now time.Time) listing[int] {
+func (l *located) places(now time.Time) term.Listing[int] {
 	position, waiters := make([]string, len(l.queue)), 0
 	indexes := make([]int, len(l.queue))
 	for i, e := range l.queue {
@@ -300,28 +302,28 @@ func (l *located) places(now time.Time) listing[int] {
 	of := func(f func(holdfast.Entry) string) func(int) string {
 		return func(i int) string { return f(l.queue[i]) }
 	}
-	columns := []column[int]{
-		{head: "POSITION", cell: func(i int) string { return position[i] }, ink: func(i int) ink {
+	columns := []term.Column[int]{
+		{Head: "POSITION", Cell: func(i int) string { return position[i] }, Ink: func(i int) term.Ink {
 			switch e := l.queue[i]; {
 			case e.Kept:
-				return faint
+				return term.Faint
 			case e.Held:
-				return yellow
+				return term.Yellow
 			}
 			return 0
 		}},
-		{head: "WHO", cell: of(func(e holdfast.Entry) string { return e.Owner })},
-		{head: "FOR", cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
-		{head: "SESSION", cell: of(sessionOf)},
-		{head: "TOKEN", cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
-		{head: "MODE", wide: true, cell: of(modeOf)},
-		{head: "SINCE", wide: true, cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
-		{head: "NODE", wide: true, cell: of(func(e holdfast.Entry) string { return e.Path })},
-		{head: "LABELS", wide: true, cell: of(labelsOf)},
-		{head: "WHY", cell: of(func(e holdfast.Entry) string { return e.Reason })},
+		{Head: "WHO", Cell: of(func(e holdfast.Entry) string { return e.Owner })},
+		{Head: "FOR", Cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
+		{Head: "SESSION", Cell: of(sessionOf)},
+		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
+		{Head: "MODE", Wide: true, Cell: of(modeOf)},
+		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
+		{Head: "NODE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Path })},
+		{Head: "LABELS", Wide: true, Cell: of(labelsOf)},
+		{Head: "WHY", Cell: of(func(e holdfast.Entry) string { return e.Reason })},
 	}
 	if !slices.ContainsFunc(l.queue, func(e holdfast.Entry) bool { return len(e.Labels) > 0 }) {
-		columns = slices.DeleteFunc(columns, func(c column[int]) bool { return c.head == "LABELS" })
+		columns = slices.DeleteFunc(columns, func(c term.Column[int]) bool { return c.Head == "LABELS" })
 	}
-	return listing[int]{items: indexes, columns: columns}
+	return term.Listing[int]{Items: indexes, Columns: columns}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 )
 
@@ -34,24 +35,24 @@ func (f *statusFile) check() error {
 		return nil
 	}
 	const hint = "give the path of a file in a directory that you can write to"
-	shown := cut(f.path, 100)
+	shown := term.Cut(f.path, 100)
 	info, err := os.Lstat(f.path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
-		return usage(hint, "--status-file %s: it exists and is not a regular file", shown)
+		return term.Usage(hint, "--status-file %s: it exists and is not a regular file", shown)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return usage(hint, "--status-file %s: %v", shown, withoutPath(err))
+		return term.Usage(hint, "--status-file %s: %v", shown, withoutPath(err))
 	}
 	temporary, err := createBeside(f.path)
 	if err != nil {
-		return usage(hint, "--status-file %s: cannot write there: %v", shown, withoutPath(err))
+		return term.Usage(hint, "--status-file %s: cannot write there: %v", shown, withoutPath(err))
 	}
 	_ = temporary.Close()
 	if err := os.Remove(temporary.Name()); err != nil {
-		return usage(hint, "--status-file %s: cannot remove a file there: %v", shown, withoutPath(err))
+		return term.Usage(hint, "--status-file %s: cannot remove a file there: %v", shown, withoutPath(err))
 	}
 	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return usage(hint, "--status-file %s: cannot remove the old file: %v", shown, withoutPath(err))
+		return term.Usage(hint, "--status-file %s: cannot remove the old file: %v", shown, withoutPath(err))
 	}
 	return nil
 }
@@ -144,7 +145,7 @@ func (f *statusFile) write(k *taker, err error, code int) error {
 		return nil
 	}
 	var b bytes.Buffer
-	if err := document(&b, f.status(k, err, code, time.Now())); err != nil {
+	if err := term.JSON(&b, f.status(k, err, code, time.Now())); err != nil {
 		return err
 	}
 	return replaceFile(f.path, b.Bytes(), 0)
@@ -153,7 +154,7 @@ func (f *statusFile) write(k *taker, err error, code int) error {
 func (f *statusFile) status(k *taker, err error, code int, now time.Time) runStatus {
 	r := &k.record
 	s := runStatus{
-		APIVersion: apiVersion, Kind: "RunStatus", Lock: k.name, Path: k.path, Ran: r.started, ExitCode: code, ExitedBy: "holdfast",
+		APIVersion: term.APIVersion, Kind: "RunStatus", Lock: k.name, Path: k.path, Ran: r.started, ExitCode: code, ExitedBy: "holdfast",
 		Owner: k.owner(), Why: k.why, Labels: k.labels, EndedAt: now.UTC().Truncate(time.Millisecond),
 	}
 	waited := now
@@ -173,8 +174,8 @@ func (f *statusFile) status(k *taker, err error, code int, now time.Time) runSta
 			s.Command.ExitCode = &r.out.Code
 		}
 	}
-	own, failed := errors.AsType[*fault](err)
-	stopped, silent := errors.AsType[exitCode](err)
+	own, failed := errors.AsType[*term.Fault](err)
+	stopped, silent := errors.AsType[term.ExitCode](err)
 	switch {
 	case err == nil || silent && r.started:
 		s.Outcome, s.ExitedBy = outcomeExited, "command"
@@ -182,26 +183,26 @@ func (f *statusFile) status(k *taker, err error, code int, now time.Time) runSta
 			s.Outcome = outcomeKilled
 		}
 	case silent:
-		s.Outcome, s.Signal = outcomeInterrupted, int(stopped)-exitSignal
+		s.Outcome, s.Signal = outcomeInterrupted, int(stopped)-term.ExitSignal
 	case errors.Is(err, errDone):
 		s.Outcome = outcomeDone
-	case failed && own.code == exitBusy:
+	case failed && own.Code == term.ExitBusy:
 		s.Outcome = outcomeBusy
 	case errors.Is(err, errNotRecorded):
 		s.Outcome = outcomeNotRecorded
 	case errors.Is(err, holdfast.ErrUncertain):
 		s.Outcome = outcomeUncertain
-	case failed && own.code == exitLost:
+	case failed && own.Code == term.ExitLost:
 		s.Outcome = outcomeLost
-	case failed && own.code == exitOverdue:
+	case failed && own.Code == term.ExitOverdue:
 		s.Outcome = outcomeOverdue
-	case failed && (own.code == exitCannotExec || own.code == exitNotFound):
+	case failed && (own.Code == term.ExitCannotExec || own.Code == term.ExitNotFound):
 		s.Outcome = outcomeCannotStart
 	default:
 		s.Outcome = outcomeFailed
 	}
 	if err != nil && !silent {
-		s.Error = cut(err.Error(), 1000)
+		s.Error = term.Cut(err.Error(), 1000)
 	}
 	return s
 }

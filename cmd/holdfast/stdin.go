@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"holdfast/internal/cli/term"
 )
 
 // inputEnded is the signal of the end of standard input. It ends a wait as a signal does.
@@ -33,11 +35,11 @@ func endOfInput(signals chan<- os.Signal) <-chan struct{} {
 // leftWithInput returns the error of a wait that the end of standard input has ended: nobody is there to use the
 // lock. err is that of the wait.
 func leftWithInput(ended <-chan struct{}, name string, err error) error {
-	code, stopped := errors.AsType[exitCode](err)
+	code, stopped := errors.AsType[term.ExitCode](err)
 	select {
 	case <-ended:
-		if stopped && code == exitSignal {
-			return &fault{exitBusy, fmt.Errorf("%s: standard input ended during the wait", cut(name, 80)), "lock --stdin holds the lock for as long as standard input is open: keep it open, as a coprocess does"}
+		if stopped && code == term.ExitSignal {
+			return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: standard input ended during the wait", term.Cut(name, 80)), Hint: "lock --stdin holds the lock for as long as standard input is open: keep it open, as a coprocess does"}
 		}
 	default:
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"holdfast/internal/cli/conn"
 )
 
 const (
@@ -40,7 +42,7 @@ func TestSystemdUnitOfThePageStartsAUI(t *testing.T) {
 	if len(words) < 2 || words[0] != "/usr/bin/holdfast" || words[1] != "ui" {
 		t.Fatalf("ExecStart=%s", settings["ExecStart"])
 	}
-	ui := newUI(newGlobals())
+	ui := newUI(conn.NewFlags())
 	if err := ui.ParseFlags(words[2:]); err != nil || ui.Flags().NArg() != 1 {
 		t.Errorf("ExecStart: %v, %q", err, ui.Flags().Args())
 	}
@@ -70,7 +72,9 @@ func TestSettingsOfThePackages(t *testing.T) {
 		if !ok {
 			continue
 		}
-		if _, err := parseTarget(server); err != nil {
+		g := conn.NewFlags()
+		g.Server = server
+		if _, err := g.Target(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"holdfast/internal/cli/term"
 )
 
 // tellFlags are the flags of run for what it tells, and to whom.
@@ -24,8 +26,8 @@ type tellFlags struct {
 
 func (f *tellFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print errors only: nothing about the wait, nothing if the lock is busy (the exit code tells), and no warnings while the command runs")
-	cmd.Flags().IntVarP(&f.busy, "busy-exit-code", "E", exitBusy, "exit code if the lock is busy or the job is already done, 0 to 255")
-	cmd.Flags().IntVar(&f.lost, "lost-exit-code", exitLost, "exit code if the lock was lost while the command ran, 1 to 255")
+	cmd.Flags().IntVarP(&f.busy, "busy-exit-code", "E", term.ExitBusy, "exit code if the lock is busy or the job is already done, 0 to 255")
+	cmd.Flags().IntVar(&f.lost, "lost-exit-code", term.ExitLost, "exit code if the lock was lost while the command ran, 1 to 255")
 	f.status.register(cmd)
 	f.metrics.register(cmd)
 }
@@ -34,9 +36,9 @@ func (f *tellFlags) register(cmd *cobra.Command) {
 func (f *tellFlags) check() error {
 	switch {
 	case f.busy < 0 || f.busy > 255:
-		return usage("give an exit code from 0 to 255", "--busy-exit-code %d is out of range", f.busy)
+		return term.Usage("give an exit code from 0 to 255", "--busy-exit-code %d is out of range", f.busy)
 	case f.lost < 1 || f.lost > 255:
-		return usage("give an exit code from 1 to 255: 0 would look like success", "--lost-exit-code %d is out of range", f.lost)
+		return term.Usage("give an exit code from 1 to 255: 0 would look like success", "--lost-exit-code %d is out of range", f.lost)
 	}
 	return f.status.check()
 }
@@ -53,39 +55,30 @@ func (k *taker) messages() io.Writer {
 func (f *tellFlags) end(k *taker, err error) error {
 	code := exitOf(err)
 	shown := err
-	if own, ok := errors.AsType[*fault](err); ok {
-		switch own.code {
-		case exitBusy:
+	if own, ok := errors.AsType[*term.Fault](err); ok {
+		switch own.Code {
+		case term.ExitBusy:
 			code = f.busy
 			if f.quiet {
 				shown = nil
 			}
-		case exitLost:
+		case term.ExitLost:
 			code = f.lost
 		}
 	}
 	if failed := f.status.write(k, err, code); failed != nil {
-		fmt.Fprintf(os.Stderr, "holdfast: cannot write the status file: %s\n", escape(failed.Error()))
+		fmt.Fprintf(os.Stderr, "holdfast: cannot write the status file: %s\n", term.Escape(failed.Error()))
 	}
 	status := f.status.status(k, err, code, time.Now())
 	f.metrics.warnOf(f.metrics.ended(&status, f.status.start))
 	if shown == nil {
-		return exitCode(code)
+		return term.ExitCode(code)
 	}
-	return chosenCode{code, shown}
+	return term.ChosenCode{Code: code, Err: shown}
 }
 
 // exitOf returns the exit code of run for err.
-func exitOf(err error) int { return report(io.Discard, "text", "run", err) }
-
-// A chosenCode is an error with the exit code of the process, which the user may have chosen.
-type chosenCode struct {
-	code int
-	err  error
-}
-
-func (c chosenCode) Error() string { return c.err.Error() }
-func (c chosenCode) Unwrap() error { return c.err }
+func exitOf(err error) int { return term.Report(io.Discard, "text", "run", err) }
 
 // whoFlags are the flags that say who acquires a lock.
 type whoFlags struct {
@@ -109,27 +102,27 @@ func (f *whoFlags) register(cmd *cobra.Command) {
 func (f *whoFlags) apply(k *taker) error {
 	switch {
 	case len(f.who) > maxWho:
-		return usage("give a shorter name", "--who %q… is too long: %d bytes; want at most %d", cut(f.who, 40), len(f.who), maxWho)
+		return term.Usage("give a shorter name", "--who %q… is too long: %d bytes; want at most %d", term.Cut(f.who, 40), len(f.who), maxWho)
 	case !utf8.ValidString(f.who):
-		return usage("", "--who %q is not UTF-8", cut(f.who, 40))
+		return term.Usage("", "--who %q is not UTF-8", term.Cut(f.who, 40))
 	case len(f.labels) > maxLabels:
-		return usage("", "%d labels: want at most %d", len(f.labels), maxLabels)
+		return term.Usage("", "%d labels: want at most %d", len(f.labels), maxLabels)
 	}
 	k.who = f.who
 	for _, label := range f.labels {
 		key, value, ok := strings.Cut(label, "=")
 		switch {
 		case !ok || key == "":
-			return usage("give --label KEY=VALUE, such as --label team=billing", "--label %q has no key and value", cut(label, 40))
+			return term.Usage("give --label KEY=VALUE, such as --label team=billing", "--label %q has no key and value", term.Cut(label, 40))
 		case len(label) > maxLabel:
-			return usage("", "--label %q… is too long: %d bytes; want at most %d", cut(label, 40), len(label), maxLabel)
+			return term.Usage("", "--label %q… is too long: %d bytes; want at most %d", term.Cut(label, 40), len(label), maxLabel)
 		case strings.IndexFunc(key, func(r rune) bool { return !labelRune(r) }) >= 0:
-			return usage("use letters, digits and ._-/ in the key", "--label %q: the key has another character", cut(label, 40))
+			return term.Usage("use letters, digits and ._-/ in the key", "--label %q: the key has another character", term.Cut(label, 40))
 		case !utf8.ValidString(value):
-			return usage("", "--label %q: the value is not UTF-8", cut(label, 40))
+			return term.Usage("", "--label %q: the value is not UTF-8", term.Cut(label, 40))
 		}
 		if _, twice := k.labels[key]; twice {
-			return usage("", "--label %s is given twice", key)
+			return term.Usage("", "--label %s is given twice", key)
 		}
 		if k.labels == nil {
 			k.labels = make(map[string]string)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
@@ -32,7 +33,7 @@ func TestVariablesOfTheCommandOccurOnce(t *testing.T) {
 
 // Each end of run has an outcome of its own in the status file.
 func TestOutcomesOfTheStatusFile(t *testing.T) {
-	busy := &fault{exitBusy, errors.New("held"), ""}
+	busy := &term.Fault{Code: term.ExitBusy, Err: errors.New("held")}
 	for _, tt := range []struct {
 		err     error
 		out     *supervise.Outcome // nil: the command was not started
@@ -41,17 +42,17 @@ func TestOutcomesOfTheStatusFile(t *testing.T) {
 		by      string
 	}{
 		{nil, &supervise.Outcome{}, 0, outcomeExited, "command"},
-		{exitCode(79), &supervise.Outcome{Code: 79}, 79, outcomeExited, "command"},
-		{exitCode(137), &supervise.Outcome{Code: 137}, 137, outcomeExited, "command"},
-		{exitCode(137), &supervise.Outcome{Code: 137, Signal: 9}, 137, outcomeKilled, "command"},
-		{exitCode(143), nil, 143, outcomeInterrupted, "holdfast"},
-		{&fault{exitOverdue, errors.New("too long"), ""}, &supervise.Outcome{Code: 143, Signal: 15, Overdue: true}, 124, outcomeOverdue, "holdfast"},
+		{term.ExitCode(79), &supervise.Outcome{Code: 79}, 79, outcomeExited, "command"},
+		{term.ExitCode(137), &supervise.Outcome{Code: 137}, 137, outcomeExited, "command"},
+		{term.ExitCode(137), &supervise.Outcome{Code: 137, Signal: 9}, 137, outcomeKilled, "command"},
+		{term.ExitCode(143), nil, 143, outcomeInterrupted, "holdfast"},
+		{&term.Fault{Code: term.ExitOverdue, Err: errors.New("too long")}, &supervise.Outcome{Code: 143, Signal: 15, Overdue: true}, 124, outcomeOverdue, "holdfast"},
 		{busy, nil, 75, outcomeBusy, "holdfast"},
-		{&fault{exitBusy, fmt.Errorf("x: %w", errDone), ""}, nil, 75, outcomeDone, "holdfast"},
-		{&fault{exitLost, holdfast.ErrLost, ""}, &supervise.Outcome{Code: 143, Signal: 15}, 79, outcomeLost, "holdfast"},
-		{&fault{exitNotFound, os.ErrNotExist, ""}, nil, 127, outcomeCannotStart, "holdfast"},
-		{&fault{exitCannotExec, os.ErrPermission, ""}, nil, 126, outcomeCannotStart, "holdfast"},
-		{&fault{exitFailed, supervise.ErrGuards, ""}, nil, 125, outcomeFailed, "holdfast"},
+		{&term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("x: %w", errDone)}, nil, 75, outcomeDone, "holdfast"},
+		{&term.Fault{Code: term.ExitLost, Err: holdfast.ErrLost}, &supervise.Outcome{Code: 143, Signal: 15}, 79, outcomeLost, "holdfast"},
+		{&term.Fault{Code: term.ExitNotFound, Err: os.ErrNotExist}, nil, 127, outcomeCannotStart, "holdfast"},
+		{&term.Fault{Code: term.ExitCannotExec, Err: os.ErrPermission}, nil, 126, outcomeCannotStart, "holdfast"},
+		{&term.Fault{Code: term.ExitFailed, Err: supervise.ErrGuards}, nil, 125, outcomeFailed, "holdfast"},
 		{errors.New("no server"), nil, 125, outcomeFailed, "holdfast"},
 	} {
 		k := &taker{name: "job"}
@@ -59,7 +60,7 @@ func TestOutcomesOfTheStatusFile(t *testing.T) {
 			k.record.ended(*tt.out, nil)
 		}
 		path := filepath.Join(t.TempDir(), "s.json")
-		f := tellFlags{busy: exitBusy, lost: exitLost, status: statusFile{path: path}}
+		f := tellFlags{busy: term.ExitBusy, lost: term.ExitLost, status: statusFile{path: path}}
 		if err := f.check(); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +126,7 @@ func TestLongValuesAreCutInMessages(t *testing.T) {
 		root := newRoot()
 		root.SetArgs(slices.Concat([]string{"run", "--server", "file://" + t.TempDir()}, args, []string{"job", "true"}))
 		err := root.Execute()
-		if err == nil || len(brief(err.Error())) > 700 {
+		if err == nil || len(term.Brief(err.Error())) > 700 {
 			t.Errorf("%s: %d bytes: %.300v", args[0], len(fmt.Sprint(err)), err)
 		}
 	}

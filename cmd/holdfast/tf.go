@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
@@ -31,7 +33,7 @@ type tfFlags struct {
 	ends               endFlags
 }
 
-func newTerraform(g *globals) *cobra.Command {
+func newTerraform(g *conn.Flags) *cobra.Command {
 	var f tfFlags
 	cmd := &cobra.Command{
 		Use:        "tf [flags] -- COMMAND [ARG...]",
@@ -71,10 +73,10 @@ Exit codes:
   holdfast tf freeze network "release 9"`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("usage: "+cmd.UseLine(), "tf: no command given")
+				return term.Usage("usage: "+cmd.UseLine(), "tf: no command given")
 			}
 			if cmd.ArgsLenAtDash() != 0 {
-				return usage(fmt.Sprintf("put -- before a command: holdfast tf -- %s", cut(strings.Join(args, " "), 100)), "tf: unknown subcommand %q", cut(args[0], 80))
+				return term.Usage(fmt.Sprintf("put -- before a command: holdfast tf -- %s", term.Cut(strings.Join(args, " "), 100)), "tf: unknown subcommand %q", term.Cut(args[0], 80))
 			}
 			return nil
 		},
@@ -96,10 +98,10 @@ Exit codes:
 	cmd.Flags().BoolVar(&f.locksOnly, "locks-only", false, "keep the lock and no state: TF_HTTP_ADDRESS of the environment stays")
 	f.ends.register(cmd)
 	for _, sub := range []*cobra.Command{newTerraformHistory(g), newTerraformShow(g), newTerraformRestore(g), newTerraformForgive(g), newTerraformFreeze(g)} {
-		g.client(sub)
+		g.Register(sub)
 		cmd.AddCommand(sub)
 	}
-	g.client(cmd)
+	g.Register(cmd)
 	return cmd
 }
 
@@ -109,25 +111,25 @@ func (f *tfFlags) target() (terraform.Workspace, error) {
 	if project == "" {
 		dir, err := os.Getwd()
 		if err != nil {
-			return terraform.Workspace{}, usage("give --project NAME", "tf: %w", err)
+			return terraform.Workspace{}, term.Usage("give --project NAME", "tf: %w", err)
 		}
 		project = filepath.Base(dir)
 	}
 	ws := terraform.Workspace{Project: project, Name: f.workspace}
 	parsed, err := terraform.ParseWorkspace(ws.String())
 	if err != nil {
-		return ws, usage("give --project NAME and --workspace NAME", "tf: %w", err)
+		return ws, term.Usage("give --project NAME and --workspace NAME", "tf: %w", err)
 	}
 	return parsed, nil
 }
 
-func (f *tfFlags) run(g *globals, ws terraform.Workspace, command []string, at ending) error {
+func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, at ending) error {
 	if f.stateDir != "" {
 		if info, err := os.Stat(f.stateDir); err != nil || !info.IsDir() {
-			return misconfigured("create it", "--state-dir %s: no such directory", cut(f.stateDir, 200))
+			return term.Misconfigured("create it", "--state-dir %s: no such directory", term.Cut(f.stateDir, 200))
 		}
 	}
-	t, err := g.target()
+	t, err := g.Target()
 	if err != nil {
 		return err
 	}
@@ -137,76 +139,76 @@ func (f *tfFlags) run(g *globals, ws terraform.Workspace, command []string, at e
 	}
 	sup, err := supervise.Start(watchdog.IsHost)
 	if err != nil {
-		return &fault{exitFailed, err, ""}
+		return &term.Fault{Code: term.ExitFailed, Err: err}
 	}
 	defer sup.Close()
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, stopSignals(syscall.Signal(f.ends.signal))...)
-	say := g.newLiveSayer(os.Stderr)
-	defer say.flush()
+	say := g.Log.NewLiveSayer(os.Stderr)
+	defer say.Flush()
 	c, err := f.connect(g, t, say, signals)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	session, err := c.client.Session(context.Background())
+	defer c.Close()
+	session, err := c.Client.Session(context.Background())
 	if err != nil {
-		return t.unreachable(err)
+		return t.Explain(err)
 	}
-	if err := g.granted(session.Timeout()); err != nil {
+	if err := granted(g, session.Timeout()); err != nil {
 		return err
 	}
 	if least := 2 * supervise.KillMargin; session.Timeout() < least {
-		return usage(fmt.Sprintf("give --session-timeout %v or more", least), "session timeout %v is too short", session.Timeout())
+		return term.Usage(fmt.Sprintf("give --session-timeout %v or more", least), "session timeout %v is too short", session.Timeout())
 	}
 	ends, err := at(session.Timeout())
 	if err != nil {
 		return err
 	}
-	gateway, env, err := f.serve(g, c.client, ws, t)
+	gateway, env, err := f.serve(g, c.Client, ws, t)
 	if err != nil {
 		return err
 	}
 	defer gateway.close()
-	c.quiet()
+	c.Quiet()
 	supervise.Notify(signals, supervise.JobSignals...)
 	backend := gateway.backend
 	out, startErr := sup.Run(
 		supervise.Command{Path: file, Args: command, Env: environ(env)},
 		supervise.Terms{
 			Lost: backend.Lost(), Deadline: backend.Deadline, Ending: ends, Signals: signals,
-			Warn:    func(format string, args ...any) { say.line("%s: %s", ws, escape(fmt.Sprintf(format, args...))) },
-			Suspect: c.contact.isDown, Changed: c.contact.changed,
+			Warn:    func(format string, args ...any) { say.Line("%s: %s", ws, term.Escape(fmt.Sprintf(format, args...))) },
+			Suspect: c.Contact.IsDown, Changed: c.Contact.Changed,
 		},
 	)
 	_, _ = unlessHurried(signals, 2, func() error { gateway.close(); return nil })
 	switch {
 	case errors.Is(startErr, supervise.ErrGuards):
-		return &fault{exitFailed, fmt.Errorf("tf: %w", startErr), ""}
+		return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("tf: %w", startErr)}
 	case startErr != nil:
 		return cannotRun(command[0], startErr)
 	case out.Lost:
-		return &fault{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", ws, out.Code),
-			"if the client has written errored.tfstate, push it: tofu state push errored.tfstate"}
+		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", ws, out.Code),
+			Hint: "if the client has written errored.tfstate, push it: tofu state push errored.tfstate"}
 	case out.Overdue:
-		return &fault{exitOverdue, fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", ws, ends.MaxHold, out.Code), ""}
+		return &term.Fault{Code: term.ExitOverdue, Err: fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", ws, ends.MaxHold, out.Code)}
 	}
 	return exitOfCommand(out)
 }
 
 // connect waits for a session, and gives up when a signal arrives.
-func (f *tfFlags) connect(g *globals, t target, say *sayer, signals <-chan os.Signal) (*connection, error) {
-	t.zk.CreateChroot = true
+func (f *tfFlags) connect(g *conn.Flags, t conn.Target, say *term.Sayer, signals <-chan os.Signal) (*conn.Connection, error) {
+	t.ZK.CreateChroot = true
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	type outcome struct {
-		c   *connection
+		c   *conn.Connection
 		err error
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		c, err := g.connect(ctx, t, g.timeout, say)
+		c, err := g.Connect(ctx, t, g.Timeout, say)
 		done <- outcome{c, err}
 	}()
 	select {
@@ -215,20 +217,20 @@ func (f *tfFlags) connect(g *globals, t target, say *sayer, signals <-chan os.Si
 	case sig := <-signals:
 		cancel()
 		if o := <-done; o.c != nil {
-			o.c.close()
+			o.c.Close()
 		}
-		return nil, endedBy(sig)
+		return nil, term.EndedBy(sig)
 	}
 }
 
 // serve starts the gateway of one run on this machine, and returns the variables that lead the command to it.
-func (f *tfFlags) serve(g *globals, c *zk.Client, ws terraform.Workspace, t target) (*terraformServer, []string, error) {
+func (f *tfFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t conn.Target) (*terraformServer, []string, error) {
 	const user = "holdfast"
 	password := crand.Text()
 	var cred terraform.Credentials
 	cred.AddUser(user, password)
-	logs := serveLogFlags{level: logLevel{slog.LevelWarn}, format: g.log.format}
-	if g.log.verbose {
+	logs := serveLogFlags{level: logLevel{slog.LevelWarn}, format: g.Log.Format}
+	if g.Log.Verbose {
 		logs.level.Level = slog.LevelInfo
 	}
 	log := logs.logger(os.Stderr)
@@ -240,11 +242,11 @@ func (f *tfFlags) serve(g *globals, c *zk.Client, ws terraform.Workspace, t targ
 		},
 	})
 	if err != nil {
-		return nil, nil, misconfigured("", "tf: %w", err)
+		return nil, nil, term.Misconfigured("", "tf: %w", err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, nil, &fault{exitFailed, fmt.Errorf("tf: %w", err), ""}
+		return nil, nil, &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("tf: %w", err)}
 	}
 	s := &terraformServer{backend: b, http: terraformHTTP(b, log)}
 	go func() { _ = s.http.Serve(l) }() // it ends with close
@@ -253,7 +255,7 @@ func (f *tfFlags) serve(g *globals, c *zk.Client, ws terraform.Workspace, t targ
 		"TF_HTTP_LOCK_ADDRESS=" + address + "/lock", "TF_HTTP_LOCK_METHOD=LOCK",
 		"TF_HTTP_UNLOCK_ADDRESS=" + address + "/lock", "TF_HTTP_UNLOCK_METHOD=UNLOCK",
 		"TF_HTTP_USERNAME=" + user, "TF_HTTP_PASSWORD=" + password,
-		"HOLDFAST_SERVER=" + t.url,
+		"HOLDFAST_SERVER=" + t.URL,
 	}
 	if !f.locksOnly {
 		env = append(env, "TF_HTTP_ADDRESS="+address, "TF_HTTP_UPDATE_METHOD=POST")
@@ -262,29 +264,29 @@ func (f *tfFlags) serve(g *globals, c *zk.Client, ws terraform.Workspace, t targ
 }
 
 // tfAsk runs f with a Backend for the subcommands. name is PROJECT or PROJECT/WORKSPACE.
-func (g *globals) tfAsk(ctx context.Context, stateDir, name string, f func(context.Context, *zk.Client, *terraform.Backend, terraform.Workspace) error) error {
+func tfAsk(ctx context.Context, g *conn.Flags, stateDir, name string, f func(context.Context, *zk.Client, *terraform.Backend, terraform.Workspace) error) error {
 	ws, err := terraform.ParseWorkspace(name)
 	if err != nil {
-		return usage("", "tf: %w", err)
+		return term.Usage("", "tf: %w", err)
 	}
-	return g.ask(ctx, func(ctx context.Context, c *zk.Client) error {
+	return g.Ask(ctx, func(ctx context.Context, c *zk.Client) error {
 		b, err := terraform.New(terraform.Config{Client: c, StateDir: stateDir})
 		if err != nil {
-			return misconfigured("", "%w", err)
+			return term.Misconfigured("", "%w", err)
 		}
 		defer b.Close()
 		err = f(ctx, c, b, ws)
 		switch {
 		case errors.Is(err, terraform.ErrNoVersion):
-			return &fault{exitNo, err, "holdfast tf history " + name + " lists the versions"}
+			return &term.Fault{Code: term.ExitNo, Err: err, Hint: "holdfast tf history " + name + " lists the versions"}
 		case errors.Is(err, terraform.ErrLocked), errors.Is(err, holdfast.ErrLocked):
-			return &fault{exitBusy, err, "holdfast status " + b.LockPath(ws) + " shows the holder"}
+			return &term.Fault{Code: term.ExitBusy, Err: err, Hint: "holdfast status " + b.LockPath(ws) + " shows the holder"}
 		}
 		return err
 	})
 }
 
 // tfAudit leaves an audit line about a workspace.
-func (g *globals) tfAudit(ctx context.Context, cmd *cobra.Command, c *zk.Client, action, path, reason string, act func() error) error {
-	return g.audited(ctx, cmd, c, deed.Entry{Action: action, Places: []deed.Place{{Path: path, Owner: owner(), Token: "0"}}}, reason, act)
+func tfAudit(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, action, path, reason string, act func() error) error {
+	return audited(ctx, g, cmd, c, deed.Entry{Action: action, Places: []deed.Place{{Path: path, Owner: owner(), Token: "0"}}}, reason, act)
 }

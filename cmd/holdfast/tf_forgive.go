@@ -6,11 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/terraform"
 	"holdfast/zk"
 )
 
-func newTerraformForgive(g *globals) *cobra.Command {
+func newTerraformForgive(g *conn.Flags) *cobra.Command {
 	var act actFlags
 	cmd := &cobra.Command{
 		Use:   "forgive [flags] PROJECT/WORKSPACE",
@@ -30,23 +32,23 @@ Exit codes:
   77  no permission
   78  wrong configuration`,
 		Example: `  holdfast tf forgive --reason "nothing was created" network/prod`,
-		Args:    operands("project/workspace"),
+		Args:    term.Operands("project/workspace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.tfAsk(cmd.Context(), "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return tfAsk(cmd.Context(), g, "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				all, err := b.Unstored(ctx, ws)
 				switch {
 				case err != nil:
 					return err
 				case len(all) == 0:
-					return &fault{exitNo, fmt.Errorf("%s: every run has stored its state", ws), ""}
+					return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s: every run has stored its state", ws)}
 				}
 				for _, u := range all {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s: the state of run %s by %s was not stored: %s\n", ws, escape(u.ID), escape(u.Who), escape(u.Why))
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s: the state of run %s by %s was not stored: %s\n", ws, term.Escape(u.ID), term.Escape(u.Who), term.Escape(u.Why))
 				}
 				if err := act.confirm(cmd, "give it up", ws.String()); err != nil {
 					return err
 				}
-				err = g.tfAudit(ctx, cmd, c, "tf forgive", b.LockPath(ws), act.reason, func() error {
+				err = tfAudit(ctx, g, cmd, c, "tf forgive", b.LockPath(ws), act.reason, func() error {
 					_, err := b.Forgive(ctx, ws)
 					return err
 				})

@@ -8,11 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/terraform"
 	"holdfast/zk"
 )
 
-func newTerraformFreeze(g *globals) *cobra.Command {
+func newTerraformFreeze(g *conn.Flags) *cobra.Command {
 	var end bool
 	cmd := &cobra.Command{
 		Use:   "freeze [flags] PROJECT/WORKSPACE [REASON]",
@@ -33,26 +35,26 @@ Exit codes:
 		Example: `  holdfast tf freeze network "release 9"
   holdfast tf freeze --end network`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := operands("project/workspace", "[reason]")(cmd, args); err != nil {
+			if err := term.Operands("project/workspace", "[reason]")(cmd, args); err != nil {
 				return err
 			}
 			switch {
 			case end && len(args) == 2:
-				return usage("leave out the reason", "freeze: --end takes no reason")
+				return term.Usage("leave out the reason", "freeze: --end takes no reason")
 			case !end && (len(args) < 2 || strings.TrimSpace(args[1]) == ""):
-				return usage("say why: holdfast tf freeze "+cut(args[0], 80)+` "release 9"`, "freeze: no reason given")
+				return term.Usage("say why: holdfast tf freeze "+term.Cut(args[0], 80)+` "release 9"`, "freeze: no reason given")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.tfAsk(cmd.Context(), "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return tfAsk(cmd.Context(), g, "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				if !strings.Contains(args[0], "/") {
 					ws.Name = ""
 				}
 				path := strings.TrimSuffix("/tf/"+ws.String(), "/")
 				if end {
 					was := false
-					err := g.tfAudit(ctx, cmd, c, "tf freeze --end", path, "", func() (err error) {
+					err := tfAudit(ctx, g, cmd, c, "tf freeze --end", path, "", func() (err error) {
 						was, err = b.Thaw(ctx, ws)
 						return err
 					})
@@ -60,13 +62,13 @@ Exit codes:
 					case err != nil:
 						return err
 					case !was:
-						return &fault{exitNo, fmt.Errorf("%s is not frozen", args[0]), ""}
+						return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s is not frozen", args[0])}
 					}
 					_, err = fmt.Fprintf(cmd.OutOrStdout(), "thawed %s\n", args[0])
 					return err
 				}
 				f := terraform.Freeze{Reason: args[1], By: owner(), At: time.Now().UTC().Truncate(time.Second)}
-				err := g.tfAudit(ctx, cmd, c, "tf freeze", path, args[1], func() error { return b.Freeze(ctx, ws, f) })
+				err := tfAudit(ctx, g, cmd, c, "tf freeze", path, args[1], func() error { return b.Freeze(ctx, ws, f) })
 				if err != nil {
 					return err
 				}

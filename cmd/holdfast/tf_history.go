@@ -8,11 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/terraform"
 	"holdfast/zk"
 )
 
-func newTerraformHistory(g *globals) *cobra.Command {
+func newTerraformHistory(g *conn.Flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "history [flags] PROJECT/WORKSPACE",
 		Short: "List the kept versions of a state",
@@ -27,9 +29,9 @@ Exit codes:
   77  no permission
   78  wrong configuration`,
 		Example: `  holdfast tf history network/prod`,
-		Args:    operands("project/workspace"),
+		Args:    term.Operands("project/workspace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.tfAsk(cmd.Context(), "", args[0], func(ctx context.Context, _ *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return tfAsk(cmd.Context(), g, "", args[0], func(ctx context.Context, _ *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				versions, err := b.History(ctx, ws)
 				if err != nil {
 					return err
@@ -39,10 +41,10 @@ Exit codes:
 					return err
 				}
 				for _, u := range unstored {
-					g.warn(cmd, "the state of run %s by %s was not stored: %s", escape(u.ID), escape(u.Who), escape(u.Why))
+					g.Log.Warn(cmd, "the state of run %s by %s was not stored: %s", term.Escape(u.ID), term.Escape(u.Who), term.Escape(u.Why))
 				}
 				if len(versions) == 0 {
-					return &fault{exitNo, fmt.Errorf("%s has no versions", ws), ""}
+					return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s has no versions", ws)}
 				}
 				rows := [][]string{{"VERSION", "SERIAL", "BYTES", "AT", "WHO", "NOTE"}}
 				for _, v := range versions {
@@ -55,10 +57,10 @@ Exit codes:
 					}
 					rows = append(rows, []string{
 						strconv.FormatInt(v.Number, 10), strconv.FormatInt(v.Serial, 10), strconv.FormatInt(v.Size, 10),
-						v.At.UTC().Format(time.RFC3339), escape(v.Who), note,
+						v.At.UTC().Format(time.RFC3339), term.Escape(v.Who), note,
 					})
 				}
-				return table(cmd.OutOrStdout(), rows)
+				return term.Table(cmd.OutOrStdout(), rows)
 			})
 		},
 	}

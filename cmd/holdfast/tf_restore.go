@@ -6,11 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/terraform"
 	"holdfast/zk"
 )
 
-func newTerraformRestore(g *globals) *cobra.Command {
+func newTerraformRestore(g *conn.Flags) *cobra.Command {
 	var stateDir string
 	var act actFlags
 	cmd := &cobra.Command{
@@ -33,18 +35,18 @@ Exit codes:
   78  wrong configuration`,
 		Example: `  holdfast tf history network/prod
   holdfast tf restore network/prod 41`,
-		Args: operands("project/workspace", "version"),
+		Args: term.Operands("project/workspace", "version"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := parseVersion(args[1])
 			if err != nil {
 				return err
 			}
-			return g.tfAsk(cmd.Context(), stateDir, args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return tfAsk(cmd.Context(), g, stateDir, args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				if err := act.confirm(cmd, fmt.Sprintf("restore version %d", number), ws.String()); err != nil {
 					return err
 				}
 				var v terraform.Version
-				err := g.tfAudit(ctx, cmd, c, "tf restore", b.LockPath(ws), act.reason, func() (err error) {
+				err := tfAudit(ctx, g, cmd, c, "tf restore", b.LockPath(ws), act.reason, func() (err error) {
 					v, err = b.Restore(ctx, ws, number, owner())
 					return err
 				})

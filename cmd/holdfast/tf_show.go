@@ -9,11 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/terraform"
 	"holdfast/zk"
 )
 
-func newTerraformShow(g *globals) *cobra.Command {
+func newTerraformShow(g *conn.Flags) *cobra.Command {
 	var stateDir, out string
 	cmd := &cobra.Command{
 		Use:   "show [flags] PROJECT/WORKSPACE [VERSION]",
@@ -30,7 +32,7 @@ Exit codes:
   78  wrong configuration`,
 		Example: `  holdfast tf show network/prod
   holdfast tf show --out old.tfstate network/prod 41`,
-		Args: operands("project/workspace", "[version]"),
+		Args: term.Operands("project/workspace", "[version]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number := int64(0)
 			if len(args) == 2 {
@@ -40,14 +42,14 @@ Exit codes:
 				}
 				number = n
 			}
-			return g.tfAsk(cmd.Context(), stateDir, args[0], func(ctx context.Context, _ *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return tfAsk(cmd.Context(), g, stateDir, args[0], func(ctx context.Context, _ *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				state, v, err := b.Read(ctx, ws, number)
 				if err != nil {
 					return err
 				}
 				switch out {
 				case "":
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s version %d serial=%d lineage=%s bytes=%d md5=%s\n", ws, v.Number, v.Serial, escape(v.Lineage), v.Size, v.MD5)
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s version %d serial=%d lineage=%s bytes=%d md5=%s\n", ws, v.Number, v.Serial, term.Escape(v.Lineage), v.Size, v.MD5)
 				case "-":
 					_, err = cmd.OutOrStdout().Write(state)
 				default:
@@ -65,7 +67,7 @@ Exit codes:
 func parseVersion(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 {
-		return 0, usage("holdfast tf history lists the versions", "tf: %q is no version: want a number above 0", cut(text, 40))
+		return 0, term.Usage("holdfast tf history lists the versions", "tf: %q is no version: want a number above 0", term.Cut(text, 40))
 	}
 	return n, nil
 }
@@ -74,14 +76,14 @@ func parseVersion(text string) (int64, error) {
 func writeNew(path string, data []byte) error {
 	f, err := os.OpenFile(filepath.Clean(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return &fault{exitNo, fmt.Errorf("--out: %w", err), ""}
+		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("--out: %w", err)}
 	}
 	_, err = f.Write(data)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
-		return &fault{exitNo, fmt.Errorf("--out: %w", err), ""}
+		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("--out: %w", err)}
 	}
 	return nil
 }

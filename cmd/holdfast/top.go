@@ -17,17 +17,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 )
 
 // topShortest is the shortest --interval.
 const topShortest = 100 * time.Millisecond
 
-func newTop(g *globals) *cobra.Command {
+func newTop(g *conn.Flags) *cobra.Command {
 	var interval time.Duration
 	var order lsFilter
 	var layout layoutFlag
-	var color colorFlag
+	var color term.ColorFlag
 	cmd := &cobra.Command{
 		Use:   "top [flags] [PREFIX]",
 		Short: "Show locks and their queues on a screen that is kept up to date",
@@ -65,43 +67,43 @@ Exit codes:
 		Example: `  holdfast top
   holdfast top --sort hold db/
   holdfast top --interval 5s`,
-		Args: operands("[prefix]"),
+		Args: term.Operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := order.check(); err != nil {
 				return err
 			}
 			if interval < topShortest {
-				return usage("give a time such as 1s", "--interval %v is too short: want at least %v", interval, topShortest)
+				return term.Usage("give a time such as 1s", "--interval %v is too short: want at least %v", interval, topShortest)
 			}
-			prefix, err := g.lockPrefix(args)
+			prefix, err := lockPrefix(g, args)
 			if err != nil {
 				return err
 			}
-			if !interactive(os.Stdin) || !interactive(os.Stdout) || os.Getenv("TERM") == "dumb" {
-				return usage("holdfast ls --watch prints the locks again after each change, and holdfast ls -o json prints them for programs",
+			if !term.Interactive(os.Stdin) || !term.Interactive(os.Stdout) || os.Getenv("TERM") == "dumb" {
+				return term.Usage("holdfast ls --watch prints the locks again after each change, and holdfast ls -o json prints them for programs",
 					"top: standard input and standard output must be a terminal with a cursor")
 			}
-			m := newTopModel(interval, order, g.lockName)
-			m.colored = color.on(os.Stdout)
-			return g.top(cmd, m, prefix, layout.Layout)
+			m := newTopModel(interval, order, g.LockName)
+			m.colored = color.On(os.Stdout)
+			return runTop(g, cmd, m, prefix, layout.Layout)
 		},
 	}
-	durationVar(cmd.Flags(), &interval, "interval", "", time.Second, "shortest time between two readings")
+	term.DurationVar(cmd.Flags(), &interval, "interval", "", time.Second, "shortest time between two readings")
 	cmd.Flags().StringVar(&order.sort, "sort", "wait", "order: name, hold (held longest first) or wait (the longest wait first)")
-	color.register(cmd)
+	color.Register(cmd)
 	layout.register(cmd)
 	return cmd
 }
 
-// top shows m until its user ends it.
-func (g *globals) top(cmd *cobra.Command, m *topModel, prefix string, layout holdfast.Layout) error {
+// runTop shows m until its user ends it.
+func runTop(g *conn.Flags, cmd *cobra.Command, m *topModel, prefix string, layout holdfast.Layout) error {
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
-	say := g.newSayer(os.Stderr)
-	defer say.flush()
-	return g.stay(ctx, say, func(c *connection) error {
-		c.quiet() // from now on, the screen tells
-		say.flush()
+	say := g.Log.NewSayer(os.Stderr)
+	defer say.Flush()
+	return stay(ctx, g, say, func(c *conn.Connection) error {
+		c.Quiet() // from now on, the screen tells
+		say.Flush()
 
 		background, cancel := context.WithCancel(ctx)
 		var acting sync.WaitGroup
@@ -112,20 +114,20 @@ func (g *globals) top(cmd *cobra.Command, m *topModel, prefix string, layout hol
 			acting.Wait()
 			_, _ = io.Copy(os.Stderr, &audit)
 		}()
-		m.contact = c.contact.state
+		m.contact = c.Contact.State
 		m.read = func() tea.Msg {
 			began := time.Now()
-			found, err := findLocks(background, c.client, prefix, layout)
+			found, err := findLocks(background, c.Client, prefix, layout)
 			return topList{found, began, time.Now(), err}
 		}
 		m.act = func(a deed.Action, name, path string, places []holdfast.Entry) tea.Cmd {
 			done := make(chan tea.Msg, 1) // nobody reads it if the program ends first
 			acting.Go(func() {
-				ctx, cancel := context.WithTimeout(background, g.timeout)
+				ctx, cancel := context.WithTimeout(background, g.Timeout)
 				defer cancel()
-				err := g.do(ctx, cmd, c.client, &deed.Plan{Action: a, Path: path, Layout: layout, Token: places[0].Token, Places: places}, name, "")
+				err := carryOut(ctx, g, cmd, c.Client, &deed.Plan{Action: a, Path: path, Layout: layout, Token: places[0].Token, Places: places}, name, "")
 				if errors.Is(err, context.DeadlineExceeded) {
-					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", g.timeout, err)
+					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", g.Timeout, err)
 				}
 				done <- topDone{a, name, places[0].Token, err}
 			})
@@ -191,8 +193,8 @@ func newTopQuestion(a deed.Action, name string, l located, place int, now time.T
 		}
 	}
 	var b bytes.Buffer
-	showQueue(&b, cut(name, maxCell), &deed.Plan{Token: e.Token, Queue: l.queue, Places: q.places}, now)
-	q.text = strings.TrimSuffix(cut(b.String(), 4000), "\n") + "\n" + a.Does
+	showQueue(&b, term.Cut(name, term.MaxCell), &deed.Plan{Token: e.Token, Queue: l.queue, Places: q.places}, now)
+	q.text = strings.TrimSuffix(term.Cut(b.String(), 4000), "\n") + "\n" + a.Does
 	return q
 }
 

@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/zk"
 )
@@ -174,7 +175,7 @@ func (m *topModel) stale(now time.Time) string {
 	case now.Sub(m.asOf) <= m.interval+2*time.Duration(len(m.list))*topPerLock+topLate:
 		return ""
 	case !m.reading.IsZero():
-		return "the server is slow: reading for " + age(m.reading, now)
+		return "the server is slow: reading for " + term.Age(m.reading, now)
 	case m.stopped(now):
 		return "top was stopped"
 	}
@@ -353,7 +354,7 @@ func (m *topModel) write(key, text string) {
 
 // narrow changes the filter.
 func (m *topModel) narrow(filter string) {
-	m.filter = strings.ToValidUTF8(filter[:min(len(filter), maxCell)], "")
+	m.filter = strings.ToValidUTF8(filter[:min(len(filter), term.MaxCell)], "")
 	m.arrange()
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/zk"
 )
@@ -176,7 +178,7 @@ func TestTopFitsTheScreen(t *testing.T) {
 							t.Fatalf("%dx%d: a line is %d wide: %q", width, height, w, line)
 						}
 						for _, r := range ansi.Strip(line) {
-							if !printable(r) {
+							if !term.Printable(r) {
 								t.Fatalf("%dx%d: %q in %q", width, height, r, line)
 							}
 						}
@@ -259,7 +261,7 @@ func TestLsWatchShowsOldDataAsOld(t *testing.T) {
 	began := time.Now()
 	var down time.Time
 	s := &picture{
-		globals: &globals{}, out: io.Discard, printer: &printer{format: "table", color: "never"}, found: []located{topLock("/l/a", 1, "ann")}, now: began,
+		Flags: &conn.Flags{}, out: io.Discard, printer: &term.Printer{Format: "table", Color: "never"}, found: []located{topLock("/l/a", 1, "ann")}, now: began,
 		contact: func() (time.Time, string) { return down, "h:1: connection refused" },
 	}
 	expect := func(after time.Duration, want ...string) {

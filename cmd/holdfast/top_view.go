@@ -8,6 +8,9 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 )
 
 // A topLayout is how many lines each part of the screen has.
@@ -78,11 +81,11 @@ func (m *topModel) lines(now time.Time) []string {
 }
 
 // paint returns text with a color, if the screen has colors.
-func (m *topModel) paint(i ink, text string) string {
+func (m *topModel) paint(i term.Ink, text string) string {
 	if !m.colored {
 		return text
 	}
-	return i.paint(text)
+	return i.Paint(text)
 }
 
 // state returns the first line: of when the list is, and what is in it.
@@ -90,19 +93,19 @@ func (m *topModel) state(now time.Time, old string) string {
 	const clock = "15:04:05"
 	switch {
 	case m.asOf.IsZero() && old != "":
-		return m.paint(red, escape(cut(old, 250)))
+		return m.paint(term.Red, term.Escape(term.Cut(old, 250)))
 	case m.asOf.IsZero():
 		return "reading the locks …"
 	case old != "":
-		return m.paint(red, fmt.Sprintf("OLD: of %s, %s ago: %s", m.asOf.Format(clock), age(m.asOf, now), escape(cut(old, 250))))
+		return m.paint(term.Red, fmt.Sprintf("OLD: of %s, %s ago: %s", m.asOf.Format(clock), term.Age(m.asOf, now), term.Escape(term.Cut(old, 250))))
 	}
 	text := m.asOf.Format(clock)
 	if now.Sub(m.asOf) > topSlack {
-		text += ", " + age(m.asOf, now) + " ago"
+		text += ", " + term.Age(m.asOf, now) + " ago"
 	}
 	text += fmt.Sprintf("  %s, %d held, %d waiting", plural(len(m.list), "lock"), m.held, m.waiting)
 	if m.filter != "" {
-		text += fmt.Sprintf("; %d with %s", len(m.shown), escape(m.filter))
+		text += fmt.Sprintf("; %d with %s", len(m.shown), term.Escape(m.filter))
 	}
 	return text + "; by " + m.order.sort
 }
@@ -122,15 +125,15 @@ func (m *topModel) locks(rows int, at time.Time, old bool) []string {
 		case m.asOf.IsZero():
 			return nil
 		case m.filter != "":
-			return []string{"no lock with " + escape(m.filter)}
+			return []string{"no lock with " + term.Escape(m.filter)}
 		}
 		return []string{"no locks"}
 	}
-	g := globals{}
-	l := g.listing(m.shown[m.top:min(m.top+rows, len(m.shown))], at)
-	l.columns[0].cell = func(l located) string { return m.name(l.path) }
-	grid := l.grid(false)
-	return m.table(grid.rows, m.row-m.top, !m.inQueue, old)
+	g := conn.Flags{}
+	l := lockListing(&g, m.shown[m.top:min(m.top+rows, len(m.shown))], at)
+	l.Columns[0].Cell = func(l located) string { return m.name(l.path) }
+	grid := l.Grid(false)
+	return m.table(grid.Rows, m.row-m.top, !m.inQueue, old)
 }
 
 // queue returns the pane of the selected lock.
@@ -139,7 +142,7 @@ func (m *topModel) queue(height int, at time.Time, old bool) []string {
 	if height == 0 || l == nil {
 		return nil
 	}
-	lines := []string{m.paint(bold, "── "+escape(cut(m.name(l.path), maxCell))+" is "+cut(l.summary(at), 500))}
+	lines := []string{m.paint(term.Bold, "── "+term.Escape(term.Cut(m.name(l.path), term.MaxCell))+" is "+term.Cut(l.summary(at), 500))}
 	if len(l.queue) == 0 {
 		return lines
 	}
@@ -150,11 +153,11 @@ func (m *topModel) queue(height int, at time.Time, old bool) []string {
 	}
 	first := window(0, m.place, len(l.queue), rows)
 	listing := l.places(at)
-	listing.items = listing.items[first:min(first+rows, len(l.queue))]
+	listing.Items = listing.Items[first:min(first+rows, len(l.queue))]
 	shown := []string{"POSITION", "WHO", "FOR", "MODE", "SESSION", "TOKEN", "WHY"}
-	listing.columns = slices.DeleteFunc(listing.columns, func(c column[int]) bool { return !slices.Contains(shown, c.head) })
-	grid := listing.grid(true)
-	table := m.table(grid.rows, m.place-first, m.inQueue, old)
+	listing.Columns = slices.DeleteFunc(listing.Columns, func(c term.Column[int]) bool { return !slices.Contains(shown, c.Head) })
+	grid := listing.Grid(true)
+	table := m.table(grid.Rows, m.place-first, m.inQueue, old)
 	if !headed {
 		table = table[1:]
 	}
@@ -169,14 +172,14 @@ var topElastic = []string{"NAME", "HOLDER", "WHO", "WHY"}
 
 // table returns rows in columns that fit the screen. The first row is the heading. A mark is at the selected row, if
 // marked is true.
-func (m *topModel) table(rows [][]cell, selected int, marked, old bool) []string {
+func (m *topModel) table(rows [][]term.Cell, selected int, marked, old bool) []string {
 	room := m.width - 2 // the mark
 	texts := make([][]string, len(rows))
 	width := make([]int, len(rows[0]))
 	for i, row := range rows {
 		texts[i] = make([]string, len(row))
 		for j, c := range row {
-			text := escape(cut(c.text, maxCell))
+			text := term.Escape(term.Cut(c.Text, term.MaxCell))
 			if text == "" {
 				text = "-"
 			}
@@ -196,18 +199,18 @@ func (m *topModel) table(rows [][]cell, selected int, marked, old bool) []string
 				pad += "  "
 			}
 			if !pick && !old {
-				text = m.paint(row[j].ink, text)
+				text = m.paint(row[j].Ink, text)
 			}
 			b.WriteString(text + pad)
 		}
 		line := b.String()
 		switch {
 		case pick && marked:
-			line = m.paint(reverse, "> "+line)
+			line = m.paint(term.Reverse, "> "+line)
 		case pick:
-			line = m.paint(bold, "* "+line)
+			line = m.paint(term.Bold, "* "+line)
 		case old && i > 0:
-			line = m.paint(faint, "  "+line)
+			line = m.paint(term.Faint, "  "+line)
 		default:
 			line = "  " + line
 		}
@@ -217,12 +220,12 @@ func (m *topModel) table(rows [][]cell, selected int, marked, old bool) []string
 }
 
 // fitColumns returns the columns that fit into the room, and makes their widths so.
-func fitColumns(heads []cell, width []int, room int) []int {
+func fitColumns(heads []term.Cell, width []int, room int) []int {
 	columns := make([]int, len(heads))
 	for i := range columns {
 		columns[i] = i
 	}
-	elastic := func(i int) bool { return slices.Contains(topElastic, heads[i].text) }
+	elastic := func(i int) bool { return slices.Contains(topElastic, heads[i].Text) }
 	total := func(of func(int) int) int {
 		sum := 2 * (len(columns) - 1)
 		for _, i := range columns {
@@ -240,7 +243,7 @@ func fitColumns(heads []cell, width []int, room int) []int {
 		if total(least) <= room {
 			break
 		}
-		columns = slices.DeleteFunc(columns, func(i int) bool { return heads[i].text == drop })
+		columns = slices.DeleteFunc(columns, func(i int) bool { return heads[i].Text == drop })
 	}
 	for excess := total(func(i int) int { return width[i] }) - room; excess > 0; excess-- {
 		widest := -1
@@ -262,17 +265,17 @@ func (m *topModel) bottom() []string {
 	text := ""
 	switch {
 	case m.asking != nil:
-		text = m.asking.text + "\n" + m.paint(bold, m.asking.action.Name+" it? y: yes; any other key: no")
+		text = m.asking.text + "\n" + m.paint(term.Bold, m.asking.action.Name+" it? y: yes; any other key: no")
 	case m.helping:
 		text = "any key ends the help"
 	case m.typing:
-		text = "/" + escape(m.filter) + "_"
+		text = "/" + term.Escape(m.filter) + "_"
 	case m.leaving:
-		text = "ends after: " + escape(m.doing) + " (q: end now)"
+		text = "ends after: " + term.Escape(m.doing) + " (q: end now)"
 	case m.message != "":
-		text = escape(cut(m.message, 500))
+		text = term.Escape(term.Cut(m.message, 500))
 	case m.doing != "":
-		text = escape(m.doing)
+		text = term.Escape(m.doing)
 	default:
 		if n := len(m.shown); n > 0 {
 			text = fmt.Sprintf("%d/%d  ", m.row+1, n)

@@ -7,13 +7,16 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 )
 
 // newTopics returns the topics of holdfast help that are no commands.
-func newTopics(g *globals) []*cobra.Command {
+func newTopics(g *conn.Flags) []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesTopic()},
-		{Use: "environment", Short: "Environment variables that holdfast reads and sets", Long: g.environmentTopic()},
+		{Use: "environment", Short: "Environment variables that holdfast reads and sets", Long: environmentTopic(g)},
 		{Use: "guarantees", Short: "What holdfast promises, and what it cannot promise", Long: guaranteesTopic},
 		{Use: "durations", Short: "How to write a duration", Long: durationsTopic},
 	}
@@ -22,7 +25,7 @@ func newTopics(g *globals) []*cobra.Command {
 func exitCodesTopic() string {
 	return `The exit codes of run and elect answer one question: did my command run?
 
-` + strings.Replace(runExitCodes(), "Exit codes:", "run:", 1) + `
+` + strings.Replace(term.RunExitCodes(), "Exit codes:", "run:", 1) + `
 
 elect has the same codes, but not the flags --once-per, --once-key, -E and --lost-exit-code. elect --observe
 runs no command. It ends with 125, or with 128+N by signal N. elect --observe --once ends with 0 if there is a
@@ -32,7 +35,7 @@ shard does not pass on the codes of its commands. INT and TERM end it with 0, an
 128+N. Its other codes are 125, 126 and 127: see holdfast shard --help.
 
 The other commands:
-` + otherExitCodes() + `
+` + term.OtherExitCodes() + `
 
 holdfast COMMAND --help lists the codes that the command uses. 75, 77 and 78 are those of sysexits.h, and
 79 is the first code after them. timeout(1) and env(1) use 125 to 127 in the same way.`
@@ -80,10 +83,10 @@ var eventVariables = []variable{
 	{"HOLDFAST_AT", "when it happened"},
 }
 
-func (g *globals) environmentTopic() string {
+func environmentTopic(g *conn.Flags) string {
 	var flags []variable
-	g.flags.VisitAll(func(f *pflag.Flag) {
-		flags = append(flags, variable{envName(f.Name), "--" + f.Name})
+	g.FlagSet.VisitAll(func(f *pflag.Flag) {
+		flags = append(flags, variable{conn.EnvName(f.Name), "--" + f.Name})
 	})
 	list := func(variables []variable) string {
 		var b strings.Builder
@@ -166,7 +169,7 @@ func newHelp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			of, unknown := find(cmd.Root(), args)
 			if of == nil {
-				return usage("holdfast help lists the commands and topics", "no help about %q", cut(unknown, 40))
+				return term.Usage("holdfast help lists the commands and topics", "no help about %q", term.Cut(unknown, 40))
 			}
 			of.InitDefaultHelpFlag() // so that the help has it
 			return of.Help()

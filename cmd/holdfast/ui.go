@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/daemon"
 	"holdfast/ui"
 	"holdfast/zk"
@@ -26,7 +28,7 @@ const (
 	uiConnections = 512
 )
 
-func newUI(g *globals) *cobra.Command {
+func newUI(g *conn.Flags) *cobra.Command {
 	var f uiFlags
 	cmd := &cobra.Command{
 		Use:   "ui [flags] [PREFIX]",
@@ -64,16 +66,16 @@ Exit codes:
   holdfast ui --listen 127.0.0.1:0 db/
   holdfast ui --server zk://zk1:2181 /
   holdfast ui --listen :7480 --users users --https-cert cert.pem --https-key key.pem --allow-host locks.example.com`,
-		Args: operands("[prefix]"),
+		Args: term.Operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			prefix, err := g.lockPrefix(args)
+			prefix, err := lockPrefix(g, args)
 			if err != nil {
 				return err
 			}
 			if err := f.check(); err != nil {
 				return err
 			}
-			return g.serveUI(cmd, &f, prefix)
+			return serveUI(g, cmd, &f, prefix)
 		},
 	}
 	f.register(cmd.Flags())
@@ -112,16 +114,16 @@ func (f *uiFlags) check() error {
 	}
 	tcp, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
-		return usage("give an address such as 127.0.0.1:7480", "--listen %q is not an address: %w", cut(f.listen, 80), err)
+		return term.Usage("give an address such as 127.0.0.1:7480", "--listen %q is not an address: %w", term.Cut(f.listen, 80), err)
 	}
 	open := tcp.IP == nil || !tcp.IP.IsLoopback()
 	f.listen, f.usersFlag = addr, "--users"
 	switch {
 	case (f.cert == "") != (f.key == ""):
-		return usage("give both, or neither", "ui: --https-cert and --https-key go together")
+		return term.Usage("give both, or neither", "ui: --https-cert and --https-key go together")
 	case open && (f.cert == "" || f.users == ""):
-		return usage("give --https-cert, --https-key and --users, or listen on 127.0.0.1; to see the page from elsewhere: ssh -L 7480:127.0.0.1:7480 HOST",
-			"--listen %s: other machines can reach this address, so the page needs TLS and users", cut(addr, 80))
+		return term.Usage("give --https-cert, --https-key and --users, or listen on 127.0.0.1; to see the page from elsewhere: ssh -L 7480:127.0.0.1:7480 HOST",
+			"--listen %s: other machines can reach this address, so the page needs TLS and users", term.Cut(addr, 80))
 	}
 	return nil
 }
@@ -146,7 +148,7 @@ func (f *uiFlags) access(l net.Listener, keys *keyring, announce func(url string
 	}
 	a, err := ui.NewAccess(cfg)
 	if err != nil {
-		return nil, nil, usage("", "%w", err)
+		return nil, nil, term.Usage("", "%w", err)
 	}
 	return a, l, nil
 }
@@ -156,13 +158,13 @@ func (f *uiFlags) readUsers() (*ui.Users, error) {
 	if f.users == "" {
 		return nil, nil
 	}
-	text, err := readSecret(f.usersFlag, f.users)
+	text, err := conn.ReadSecret(f.usersFlag, f.users)
 	if err != nil {
 		return nil, err
 	}
 	users, err := ui.ParseUsers(string(text))
 	if err != nil {
-		return nil, misconfigured("holdfast ui passwd NAME makes a line", "%s: %s: %w", f.usersFlag, f.users, err)
+		return nil, term.Misconfigured("holdfast ui passwd NAME makes a line", "%s: %s: %w", f.usersFlag, f.users, err)
 	}
 	return users, nil
 }
@@ -190,11 +192,11 @@ func (f *uiFlags) keys(log *slog.Logger) (*keyring, error) {
 	return files.open(origins{"tls-cert": "--https-cert", "tls-key": "--https-key"}, log)
 }
 
-func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
+func serveUI(g *conn.Flags, cmd *cobra.Command, f *uiFlags, prefix string) error {
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
-	say := g.newSayer(cmd.ErrOrStderr())
-	defer say.flush()
+	say := g.Log.NewSayer(cmd.ErrOrStderr())
+	defer say.Flush()
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelInfo}))
 	keys, err := f.keys(log)
 	if err != nil {
@@ -202,12 +204,12 @@ func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
 	}
 	l, err := net.Listen("tcp", f.listen)
 	if err != nil {
-		return &fault{exitFailed, fmt.Errorf("--listen %s: %w", cut(f.listen, 80), err), "choose another address with --listen, or end the process that listens there"}
+		return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("--listen %s: %w", term.Cut(f.listen, 80), err), Hint: "choose another address with --listen, or end the process that listens there"}
 	}
 	defer l.Close()
-	return g.stay(ctx, say, func(c *connection) error {
+	return stay(ctx, g, say, func(c *conn.Connection) error {
 		// A server that wants a login refuses the first request: that is an error now, and not only on the page.
-		if err := zk.Retry(ctx, func() error { _, _, err := c.client.Exists(ctx, parent(prefix)); return err }); err != nil {
+		if err := zk.Retry(ctx, func() error { _, _, err := c.Client.Exists(ctx, parent(prefix)); return err }); err != nil {
 			return err
 		}
 		announced := make(chan string, 1) // the first URL: the page is there before it is printed
@@ -221,7 +223,7 @@ func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
 		if err != nil {
 			return err
 		}
-		page, err := ui.New(ui.Config{Client: c.client, Prefix: prefix, Namespace: g.namespace, Server: g.server, Access: access})
+		page, err := ui.New(ui.Config{Client: c.Client, Prefix: prefix, Namespace: g.Namespace, Server: g.Server, Access: access})
 		if err != nil {
 			return err
 		}
@@ -238,7 +240,7 @@ func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
 		announced <- "" // from now on, URLs are printed at once
 		systemd.Ready()
 		if err := server.Serve(daemon.BoundedListener(l, uiConnections)); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
-			return &fault{exitFailed, fmt.Errorf("ui: %w", err), ""}
+			return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("ui: %w", err)}
 		}
 		return nil
 	})

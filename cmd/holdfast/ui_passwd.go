@@ -8,9 +8,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/charmbracelet/x/term"
+	xterm "github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/term"
 	"holdfast/ui"
 )
 
@@ -30,7 +31,7 @@ Exit codes:
   2   wrong command line, or the password is too short or too long`,
 		Example: `  holdfast ui passwd --role operator ann >> users
   pass show holdfast/ann | holdfast ui passwd ann >> users`,
-		Args: operands("name"),
+		Args: term.Operands("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			password, err := readPassword(cmd.InOrStdin(), cmd.ErrOrStderr())
 			if err != nil {
@@ -38,7 +39,7 @@ Exit codes:
 			}
 			line, err := ui.HashPassword(args[0], ui.Role(role), password)
 			if err != nil {
-				return usage("", "ui passwd: %w", err)
+				return term.Usage("", "ui passwd: %w", err)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), line)
 			return err
@@ -51,25 +52,25 @@ Exit codes:
 // readPassword asks for a password twice on a terminal, and otherwise reads one line.
 func readPassword(in io.Reader, prompts io.Writer) (string, error) {
 	f, ok := in.(*os.File)
-	if !ok || !term.IsTerminal(f.Fd()) {
+	if !ok || !xterm.IsTerminal(f.Fd()) {
 		line, err := bufio.NewReader(io.LimitReader(in, 64<<10)).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
-			return "", &fault{exitFailed, fmt.Errorf("ui passwd: cannot read the password: %w", err), ""}
+			return "", &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("ui passwd: cannot read the password: %w", err)}
 		}
 		return strings.TrimRight(line, "\r\n"), nil
 	}
 	var twice [2]string
 	for i, prompt := range []string{"Password: ", "Again: "} {
 		fmt.Fprint(prompts, prompt)
-		text, err := term.ReadPassword(f.Fd())
+		text, err := xterm.ReadPassword(f.Fd())
 		fmt.Fprintln(prompts)
 		if err != nil {
-			return "", &fault{exitFailed, fmt.Errorf("ui passwd: cannot read the password: %w", err), ""}
+			return "", &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("ui passwd: cannot read the password: %w", err)}
 		}
 		twice[i] = string(text)
 	}
 	if twice[0] != twice[1] {
-		return "", usage("", "ui passwd: the two passwords differ")
+		return "", term.Usage("", "ui passwd: the two passwords differ")
 	}
 	return twice[0], nil
 }

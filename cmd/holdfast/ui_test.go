@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/ui"
 	"holdfast/zk"
@@ -151,7 +152,7 @@ func TestUIRefusesOpenAddresses(t *testing.T) {
 	} {
 		cmd := exec.Command("holdfast", args...)
 		out, err := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != exitUsage {
+		if cmd.ProcessState.ExitCode() != term.ExitUsage {
 			t.Errorf("%q: %v %s", args, err, out)
 		}
 	}
@@ -165,7 +166,7 @@ func TestUIRefusesOpenAddresses(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command("holdfast", "ui", "--server", server, "--listen", "127.0.0.1:0", "--users", users)
-		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitConfig || !strings.Contains(string(out), want) {
+		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != term.ExitConfig || !strings.Contains(string(out), want) {
 			t.Errorf("%v: %s", mode, out)
 		}
 	}

@@ -9,11 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/zk"
 )
 
-func newUnlock(g *globals) *cobra.Command {
+func newUnlock(g *conn.Flags) *cobra.Command {
 	var id, reason string
 	var force bool
 	var layout layoutFlag
@@ -40,29 +42,29 @@ Exit codes:
   trap 'holdfast unlock --id "$id" deploy' EXIT    # also if deploy.sh fails
   trap 'exit 1' HUP INT TERM
   ./deploy.sh`,
-		Args: operands("lock"),
+		Args: term.Operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := g.lockPath(args[0])
+			path, err := g.LockPath(args[0])
 			switch {
 			case err != nil:
 				return err
 			case id == "" && !force:
-				return usage("give the id that lock --detached printed; holdfast status shows it, too", "unlock: no --id given")
+				return term.Usage("give the id that lock --detached printed; holdfast status shows it, too", "unlock: no --id given")
 			case id != "" && force:
-				return usage("leave out --id to release the lock whatever its id", "--id and --force do not go together")
+				return term.Usage("leave out --id to release the lock whatever its id", "--id and --force do not go together")
 			case reason != "" && !force:
-				return usage("", "--reason needs --force")
+				return term.Usage("", "--reason needs --force")
 			}
-			return g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
+			return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
 				if force {
-					err = g.unlockForced(ctx, cmd, c, args[0], path, reason, layout.Layout)
+					err = unlockForced(ctx, g, cmd, c, args[0], path, reason, layout.Layout)
 				} else {
 					err = notHeld(args[0], holdfast.NewDetached(c, path, 0, holdfast.WithLayout(layout.Layout)).Unlock(ctx, id))
 				}
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "released %s\n", escape(args[0]))
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "released %s\n", term.Escape(args[0]))
 				return err
 			})
 		},
@@ -78,28 +80,28 @@ Exit codes:
 func notHeld(name string, err error) error {
 	switch {
 	case errors.Is(err, holdfast.ErrLocked):
-		return &fault{exitBusy, fmt.Errorf("%s is not held with this id, but by somebody else", cut(name, 80)), "holdfast status shows the holder, and the id of a detached lock"}
+		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s is not held with this id, but by somebody else", term.Cut(name, 80)), Hint: "holdfast status shows the holder, and the id of a detached lock"}
 	case errors.Is(err, holdfast.ErrNotHeld):
-		return &fault{exitNo, fmt.Errorf("%s is not held", cut(name, 80)), ""}
+		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s is not held", term.Cut(name, 80))}
 	case errors.Is(err, holdfast.ErrLayout):
-		return usage("", "%w", err)
+		return term.Usage("", "%w", err)
 	}
 	return err
 }
 
 // unlockForced releases a detached lock whatever its id.
-func (g *globals) unlockForced(ctx context.Context, cmd *cobra.Command, c *zk.Client, name, path, reason string, layout holdfast.Layout) error {
+func unlockForced(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, name, path, reason string, layout holdfast.Layout) error {
 	queue, err := holdfast.List(ctx, c, path, layout)
 	switch {
 	case err != nil:
 		return err
 	case len(queue) == 0:
-		return &fault{exitNo, fmt.Errorf("%s is not held", cut(name, 80)), ""}
+		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s is not held", term.Cut(name, 80))}
 	case !queue[0].Detached:
-		return &fault{exitBusy, fmt.Errorf("%s is not detached, but held by %s", cut(name, 80), holder(queue[0], time.Now())),
-			"holdfast revoke asks the holder to release it; holdfast break takes it away"}
+		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s is not detached, but held by %s", term.Cut(name, 80), holder(queue[0], time.Now())),
+			Hint: "holdfast revoke asks the holder to release it; holdfast break takes it away"}
 	}
-	return g.audited(ctx, cmd, c, deed.Entry{Action: "unlock --force"}.Of(path, queue[:1]...), reason, func() error {
+	return audited(ctx, g, cmd, c, deed.Entry{Action: "unlock --force"}.Of(path, queue[:1]...), reason, func() error {
 		return notHeld(name, holdfast.Break(ctx, c, path, queue[0].Token))
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
 	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -55,7 +56,7 @@ func TestForcedUnlockAtAServerThatIsBehind(t *testing.T) {
 				})
 				cmd := &cobra.Command{}
 				cmd.SetErr(io.Discard)
-				if err := new(globals).unlockForced(t.Context(), cmd, reader, "db", path, "", layout.Curator); err != nil {
+				if err := unlockForced(t.Context(), new(conn.Flags), cmd, reader, "db", path, "", layout.Curator); err != nil {
 					t.Errorf("the lock is held: %v", err)
 				}
 				if _, held, err := admin.Exists(t.Context(), claim.Path); held || err != nil {

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"holdfast/internal/cli/term"
 )
 
 // A release build sets them, with -ldflags='-X main.releaseVersion=…'. Otherwise they are those that the go command
@@ -36,7 +38,7 @@ type versionDocument struct {
 }
 
 func newVersion() *cobra.Command {
-	var format output
+	var format term.Format
 	var showLicenses bool
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -48,21 +50,21 @@ holdfast and of the libraries in it.
 Exit codes:
   0  the version is printed
   2  wrong command line`,
-		Args: operands(),
+		Args: term.Operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, w := buildInfo(), cmd.OutOrStdout()
 			if showLicenses {
 				if cmd.Flags().Changed("output") {
-					return usage("leave out one of them", "version: --licenses has no --output: the licences are text")
+					return term.Usage("leave out one of them", "version: --licenses has no --output: the licences are text")
 				}
 				_, err := io.WriteString(w, licenses)
 				return err
 			}
 			switch format {
 			case "json":
-				return document(w, v)
+				return term.JSON(w, v)
 			case "jsonl":
-				return line(w, v)
+				return term.JSONLine(w, v)
 			case "name":
 				_, err := fmt.Fprintln(w, v.Version)
 				return err
@@ -71,7 +73,7 @@ Exit codes:
 		},
 	}
 	cmd.Flags().BoolVar(&showLicenses, "licenses", false, "print the licences of holdfast and of the libraries in it")
-	format.register(cmd, allFormats...)
+	format.Register(cmd, term.AllFormats...)
 	return cmd
 }
 
@@ -92,7 +94,7 @@ func printVersion(w io.Writer, wide bool) error {
 // buildInfo returns the version of this program.
 func buildInfo() versionDocument {
 	v := versionDocument{
-		APIVersion: apiVersion, Kind: "Version", Version: "unknown",
+		APIVersion: term.APIVersion, Kind: "Version", Version: "unknown",
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 	}
 	if build, ok := debug.ReadBuildInfo(); ok {

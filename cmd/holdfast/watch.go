@@ -18,6 +18,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/semaphore"
 
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
 	"holdfast/internal/lockwatch"
 	"holdfast/internal/supervise"
 )
@@ -45,8 +47,8 @@ type eventDocument struct {
 // eventTypes are the types of events that --events takes. A gap is always reported.
 var eventTypes = []string{"queued", "acquired", "released", "left", "gap"}
 
-func newWatch(g *globals) *cobra.Command {
-	var format output
+func newWatch(g *conn.Flags) *cobra.Command {
+	var format term.Format
 	var layout layoutFlag
 	var events []string
 	var command string
@@ -97,28 +99,28 @@ Exit codes:
   holdfast watch --events acquired,released db/
   holdfast watch -o jsonl | jq -r 'select(.type == "released") | .held_ms'
   holdfast watch --events released --exec 'logger -t locks "$HOLDFAST_OWNER released $HOLDFAST_LOCK"'`,
-		Args: operands("[prefix]"),
+		Args: term.Operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("events") && len(events) == 0 {
-				return usage("want "+orList(eventTypes)+", separated by commas, or leave --events out", "--events is empty")
+				return term.Usage("want "+term.OrList(eventTypes)+", separated by commas, or leave --events out", "--events is empty")
 			}
 			for _, name := range events {
 				if !slices.Contains(eventTypes, name) {
-					return usage("want "+orList(eventTypes)+", separated by commas", "--events: there is no event %q", cut(name, 100))
+					return term.Usage("want "+term.OrList(eventTypes)+", separated by commas", "--events: there is no event %q", term.Cut(name, 100))
 				}
 			}
 			if cmd.Flags().Changed("exec") && strings.TrimSpace(command) == "" {
-				return usage("give a command line for the shell", "--exec is empty")
+				return term.Usage("give a command line for the shell", "--exec is empty")
 			}
-			prefix, err := g.lockPrefix(args)
+			prefix, err := lockPrefix(g, args)
 			if err != nil {
 				return err
 			}
-			w := &eventWriter{globals: g, out: cmd.OutOrStdout(), format: format, events: events, command: command}
+			w := &eventWriter{Flags: g, out: cmd.OutOrStdout(), format: format, events: events, command: command}
 			return w.watch(cmd.Context(), lockwatch.Config{Prefix: prefix, Layout: layout.Layout})
 		},
 	}
-	format.register(cmd, allFormats...)
+	format.Register(cmd, term.AllFormats...)
 	layout.register(cmd)
 	cmd.Flags().StringSliceVar(&events, "events", nil, "print only these events: queued, acquired, released, left; separated by commas. A gap is always printed (default: all)")
 	cmd.Flags().StringVar(&command, "exec", "", "run this command line for each event, in place of printing it")
@@ -127,12 +129,12 @@ Exit codes:
 
 // An eventWriter prints events, or runs a command for each.
 type eventWriter struct {
-	*globals
+	*conn.Flags
 	out     io.Writer
-	format  output
+	format  term.Format
 	events  []string
 	command string
-	say     *sayer
+	say     *term.Sayer
 }
 
 // commandBacklog and commandBacklogBytes bound the events that wait for the command of --exec. Beyond them, the watch
@@ -145,15 +147,15 @@ const (
 func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 	ctx, stop := untilStopped(ctx)
 	defer stop()
-	w.say = w.newSayer(os.Stderr)
-	defer w.say.flush()
+	w.say = w.Log.NewSayer(os.Stderr)
+	defer w.say.Flush()
 	cfg.Ready = func(s lockwatch.Summary) {
-		w.say.line("watching %s: %d locks in use, %d held, %d clients wait", escape(cfg.Prefix), s.Locks, s.Held, s.Waiters)
+		w.say.Line("watching %s: %d locks in use, %d held, %d clients wait", term.Escape(cfg.Prefix), s.Locks, s.Held, s.Waiters)
 		if s.Polls {
-			w.say.line("the server has no persistent watches (ZooKeeper 3.6): all locks are read once a second or less often")
+			w.say.Line("the server has no persistent watches (ZooKeeper 3.6): all locks are read once a second or less often")
 		}
 	}
-	return w.globals.stay(ctx, w.say, func(c *connection) error {
+	return stay(ctx, w.Flags, w.say, func(c *conn.Connection) error {
 		report := w.print
 		if w.command != "" {
 			queue := make(chan eventDocument, commandBacklog)
@@ -186,7 +188,7 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 				return nil
 			}
 		}
-		return lockwatch.Watch(ctx, c.client, cfg, func(e lockwatch.Event) error {
+		return lockwatch.Watch(ctx, c.Client, cfg, func(e lockwatch.Event) error {
 			if e.Type != lockwatch.Gap && len(w.events) > 0 && !slices.Contains(w.events, string(e.Type)) {
 				return nil
 			}
@@ -205,7 +207,7 @@ func untilStopped(ctx context.Context) (_ context.Context, stop func()) {
 		select {
 		case sig := <-signals:
 			if sig == os.Interrupt {
-				cause = endedBy(sig)
+				cause = term.EndedBy(sig)
 			}
 		case <-ctx.Done():
 		}
@@ -217,30 +219,30 @@ func untilStopped(ctx context.Context) (_ context.Context, stop func()) {
 
 // stay runs f with a connection until f returns or ctx ends. It is for the commands that go on when no server
 // answers. The end of ctx is no error, except that ctrl-C ends the script around the command, too.
-func (g *globals) stay(ctx context.Context, say *sayer, f func(*connection) error) error {
-	t, err := g.target()
+func stay(ctx context.Context, g *conn.Flags, say *term.Sayer, f func(*conn.Connection) error) error {
+	t, err := g.Target()
 	if err != nil {
 		return err
 	}
-	c, err := g.connect(ctx, t, g.timeout, say)
+	c, err := g.Connect(ctx, t, g.Timeout, say)
 	if err == nil {
-		defer c.close()
+		defer c.Close()
 		err = f(c)
 	}
-	key, interrupted := errors.AsType[keyed](context.Cause(ctx))
+	key, interrupted := errors.AsType[term.Interrupted](context.Cause(ctx))
 	switch {
 	case err != nil && interrupted:
 		return key
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return nil
 	}
-	return t.unreachable(err)
+	return t.Explain(err)
 }
 
 func (w *eventWriter) document(e lockwatch.Event) eventDocument {
 	d := eventDocument{
-		APIVersion: apiVersion, Kind: "LockEvent", Type: string(e.Type), At: e.At.UTC().Truncate(time.Millisecond),
-		Name: w.lockName(e.Lock), Path: e.Lock, Node: e.Node, Owner: e.Owner, Why: e.Reason, Waiters: e.Waiters, Gap: e.Why,
+		APIVersion: term.APIVersion, Kind: "LockEvent", Type: string(e.Type), At: e.At.UTC().Truncate(time.Millisecond),
+		Name: w.LockName(e.Lock), Path: e.Lock, Node: e.Node, Owner: e.Owner, Why: e.Reason, Waiters: e.Waiters, Gap: e.Why,
 	}
 	if e.Known {
 		d.Token = strconv.FormatInt(e.Token, 10)
@@ -268,16 +270,16 @@ func (w *eventWriter) print(e eventDocument) error {
 	var err error
 	switch w.format {
 	case "json":
-		err = document(w.out, e)
+		err = term.JSON(w.out, e)
 	case "jsonl":
-		err = line(w.out, e)
+		err = term.JSONLine(w.out, e)
 	case "name":
-		_, err = fmt.Fprintln(w.out, escape(e.Name))
+		_, err = fmt.Fprintln(w.out, term.Escape(e.Name))
 	default:
 		_, err = fmt.Fprintln(w.out, e.text(w.format == "wide"))
 	}
 	if err != nil {
-		return &fault{exitUnavailable, fmt.Errorf("watch: cannot print: %w", err), ""}
+		return &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("watch: cannot print: %w", err)}
 	}
 	return nil
 }
@@ -285,7 +287,7 @@ func (w *eventWriter) print(e eventDocument) error {
 // text returns the event as one line.
 func (e *eventDocument) text(wide bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %-8s %s", e.At.Format("2006-01-02T15:04:05.000Z07:00"), e.Type, escape(cut(e.Name, maxCell)))
+	fmt.Fprintf(&b, "%s %-8s %s", e.At.Format("2006-01-02T15:04:05.000Z07:00"), e.Type, term.Escape(term.Cut(e.Name, term.MaxCell)))
 	if e.Type == string(lockwatch.Gap) {
 		fmt.Fprintf(&b, " (%s)", e.Gap)
 		return b.String()
@@ -296,7 +298,7 @@ func (e *eventDocument) text(wide bool) string {
 	case e.Owner == "":
 		b.WriteString(" by session " + e.Session)
 	default:
-		b.WriteString(" by " + escape(cut(e.Owner, maxCell)))
+		b.WriteString(" by " + term.Escape(term.Cut(e.Owner, term.MaxCell)))
 	}
 	if e.Token != "" {
 		b.WriteString(" token=" + e.Token)
@@ -316,10 +318,10 @@ func (e *eventDocument) text(wide bool) string {
 		b.WriteString(" session=" + e.Session)
 	}
 	if wide {
-		b.WriteString(" node=" + escape(cut(e.Node, 2*maxCell)))
+		b.WriteString(" node=" + term.Escape(term.Cut(e.Node, 2*term.MaxCell)))
 	}
 	if e.Why != "" {
-		b.WriteString(` ("` + escape(cut(e.Why, maxCell)) + `")`)
+		b.WriteString(` ("` + term.Escape(term.Cut(e.Why, term.MaxCell)) + `")`)
 	}
 	return b.String()
 }
@@ -327,8 +329,8 @@ func (e *eventDocument) text(wide bool) string {
 // run runs the command of --exec for one event. It ends the command when ctx ends.
 func (w *eventWriter) run(ctx context.Context, e eventDocument) {
 	var text bytes.Buffer
-	if err := line(&text, e); err != nil {
-		w.say.line("--exec: %v", err)
+	if err := term.JSONLine(&text, e); err != nil {
+		w.say.Line("--exec: %v", err)
 		return
 	}
 	shell, option := "sh", "-c"
@@ -349,10 +351,10 @@ func (w *eventWriter) run(ctx context.Context, e eventDocument) {
 	}
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {
-		w.say.line("--exec: the command for %s of %s failed: %v", e.Type, escape(cut(e.Name, maxCell)), err)
+		w.say.Line("--exec: the command for %s of %s failed: %v", e.Type, term.Escape(term.Cut(e.Name, term.MaxCell)), err)
 	}
 }
 
 // forVariable makes text of another program fit for an environment variable. Linux refuses to run a command with a
 // variable of 128 KiB.
-func forVariable(s string) string { return cut(strings.ReplaceAll(s, "\x00", `\x00`), 64<<10) }
+func forVariable(s string) string { return term.Cut(strings.ReplaceAll(s, "\x00", `\x00`), 64<<10) }

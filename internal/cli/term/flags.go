@@ -1,0 +1,73 @@
+package term
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Operands checks a subcommand's arguments and names one that is missing or unexpected. A name in
+// brackets is optional.
+func Operands(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) > len(names):
+			return Usage("usage: "+cmd.UseLine(), "%s: unexpected argument %q", cmd.Name(), Cut(args[len(names)], 100))
+		case len(args) < len(names) && names[len(args)][0] != '[':
+			return Usage("usage: "+cmd.UseLine(), "%s: no %s given", cmd.Name(), names[len(args)])
+		}
+		return nil
+	}
+}
+
+// NearestFlag returns the flag whose name is most like name, or "" if none is close.
+func NearestFlag(flags *pflag.FlagSet, name string) (near string) {
+	best := min(3, len(name)) // more than two changes, or as many as letters, make another word
+	flags.VisitAll(func(f *pflag.Flag) {
+		if d := distance(name, f.Name); d < best && !f.Hidden {
+			best, near = d, f.Name
+		}
+	})
+	return near
+}
+
+// distance returns how many letters must be added, removed or changed to turn a into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// FlagReason returns the reason of an error of [pflag.FlagSet.Set], without the flag and the value.
+func FlagReason(err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		err = invalid.Unwrap()
+	}
+	if number, ok := errors.AsType[*strconv.NumError](err); ok {
+		switch {
+		case errors.Is(number, strconv.ErrRange):
+			return errors.New("the number is too large")
+		case number.Func == "ParseFloat":
+			return errors.New("want a number")
+		case number.Func != "ParseBool":
+			return errors.New("want a whole number")
+		}
+	}
+	return err
+}
