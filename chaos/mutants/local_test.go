@@ -29,7 +29,7 @@ func ofTheLine() []mutant {
 		},
 		{
 			number: 75, bug: "who is first in line and gives up takes the others' place in the queue along", where: "–",
-			edits: []edit{{"internal/tenure/line.go", "ctx, cancel := context.WithCancel(context.Background())", "ctx, cancel := context.WithCancel(first.Value.(*Caller).ctx)"}},
+			edits: []edit{{"internal/tenure/line.go", "ctx, cancel := context.WithCancel(context.Background())", "ctx, cancel := context.WithCancel(first.Value.(*caller).ctx)"}},
 			tests: []string{"TestALineOutlivesItsFirst"},
 		},
 		{
