@@ -44,7 +44,7 @@ func ofTheLine() []mutant {
 		},
 		{
 			number: 78, bug: "goroutines of different locks stand in one line, so one is handed the other's", where: "–",
-			edits: []edit{{"lock.go", "tenure.Key{Path: l.Path, Queue", "tenure.Key{Queue"}},
+			edits: []edit{{"options.go", "\t\tpath, g.Queue, g.Mutex,", "\t\t\"\", g.Queue, g.Mutex,"}},
 			tests: []string{"TestLinesOfTwoLocksDoNotMix"},
 		},
 		{

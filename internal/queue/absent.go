@@ -96,16 +96,16 @@ func (a *absent) note(dir string, r zk.Result) {
 
 // An Around is one reading of what is around a queue.
 type Around struct {
-	trees   []string    // the directories of trees that it reads; the session knows that the others are absent
+	known   *absent     // of the session that reads
+	trees   []string    // the directories of trees that are read; the session knew that the others are absent
 	results []zk.Result // of the reads: one for each of trees, and one more for the queue's outer
 }
 
 // looks appends the reads that show what is around q. Mostly there are none.
 func (q *Queue) looks(s *zk.Session, ops []zk.Op) ([]zk.Op, *Around) {
-	a := new(Around)
-	known := absences.In(s)
+	a := &Around{known: absences.In(s)}
 	for _, tree := range q.trees {
-		if op, absent := known.read(tree); !absent {
+		if op, absent := a.known.read(tree); !absent {
 			a.trees = append(a.trees, tree)
 			ops = append(ops, op)
 		}
@@ -117,15 +117,15 @@ func (q *Queue) looks(s *zk.Session, ops []zk.Op) ([]zk.Op, *Around) {
 }
 
 // take takes the results of looks. Every answer must be taken: it can have a watch.
-func (a *Around) take(s *zk.Session, results []zk.Result) {
+func (a *Around) take(results []zk.Result) {
 	a.results = results
 	for i, tree := range a.trees {
-		absences.In(s).note(tree, results[i])
+		a.known.note(tree, results[i])
 	}
 }
 
 // shows reports whether a shows all that is around q. It is asked after our own node was made.
-func (a *Around) shows(q *Queue, s *zk.Session) bool {
+func (a *Around) shows(q *Queue) bool {
 	want := len(a.trees)
 	if q.outer != nil {
 		want++
@@ -138,13 +138,12 @@ func (a *Around) shows(q *Queue, s *zk.Session) bool {
 			return false
 		}
 	}
-	known := absences.In(s)
 	read := a.trees // those of q's trees that are left, in their order
 	for _, tree := range q.trees {
 		switch {
 		case len(read) > 0 && read[0] == tree:
 			read = read[1:]
-		case !known.has(tree):
+		case !a.known.has(tree):
 			return false
 		}
 	}

@@ -27,7 +27,7 @@ func (q *Queue) lookAround(ctx context.Context, s *zk.Session) (*Around, error) 
 		if results == nil {
 			return err
 		}
-		around.take(s, results)
+		around.take(results)
 		for _, r := range results {
 			if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) {
 				return r.Err
@@ -41,7 +41,7 @@ func (q *Queue) lookAround(ctx context.Context, s *zk.Session) (*Around, error) 
 // CheckAround fails with ErrKind if a lock of another kind is around q, and would not exclude it. around was read after
 // our own node was made. If that is missing or does not show everything, CheckAround reads again.
 func (q *Queue) CheckAround(ctx context.Context, s *zk.Session, around *Around) (err error) {
-	for around == nil || !around.shows(q, s) {
+	for around == nil || !around.shows(q) {
 		if around, err = q.lookAround(ctx, s); err != nil {
 			return q.hidden(err)
 		}

@@ -39,21 +39,24 @@ func (p *Place) arrive(ctx context.Context, patience bool) (err error) {
 // It learns who is ahead when that list arrives (see share).
 func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 	create := zk.CreateOp(p.node(p.Prefix), p.Data, zk.EphemeralSequential, p.Queue.ACL...)
-	ops, around := []zk.Op{create}, new(Around)
-	if !p.shares() {
-		ops, around = p.Queue.looks(p.Session, append(ops, zk.ChildrenOp(p.Dir)))
-	}
-	beside := len(ops) // the results from here on are of Queue.Beside
-	if beside > 1 {
-		ops = append(ops, p.Queue.Beside...)
-	}
+	alone := !p.shares()
 	for {
+		ops, around := []zk.Op{create}, (*Around)(nil)
+		if alone {
+			ops, around = p.Queue.looks(p.Session, append(ops, zk.ChildrenOp(p.Dir)))
+		}
+		beside := len(ops) // the results from here on are of Queue.Beside
+		if alone {
+			ops = append(ops, p.Queue.Beside...)
+		}
 		var res []zk.Result
 		err := zk.Retry(ctx, func() (err error) {
 			p.Sending()
 			if res, err = p.Session.Pipeline(ctx, ops...); res != nil {
 				err = res[0].Err // the outcome of the list is another matter
-				around.take(p.Session, res[min(2, beside):beside])
+				if alone {
+					around.take(res[2:beside])
+				}
 			}
 			return err
 		})
@@ -102,7 +105,7 @@ func (p *Place) CreateAround(ctx context.Context) (*Around, error) {
 		p.Sending()
 		if res, err = p.Session.Pipeline(ctx, ops...); res != nil {
 			err = res[0].Err
-			around.take(p.Session, res[1:])
+			around.take(res[1:])
 		}
 		return err
 	})

@@ -84,7 +84,7 @@ func (p *Place) listAround(ctx context.Context, looks bool) (listed []string, ar
 		res, err := p.Session.Pipeline(ctx, ops...)
 		if res != nil {
 			listed, err = res[0].Children, res[0].Err
-			around.take(p.Session, res[1:])
+			around.take(res[1:])
 		}
 		return err
 	})
