@@ -161,7 +161,8 @@ func WithValue(value []byte) Option {
 
 // WithACL is the access control list of the nodes that the lock makes, also of those above its
 // path. By default everybody may do everything. A waiter must be allowed to read the nodes of the
-// others. Removing a node needs the permission to delete children of the node above it.
+// others. Removing a node needs the permission to delete children of the node above it. Everybody may also read the directory
+// of a [Tree]'s root, whatever the list says.
 func WithACL(acl ...zk.ACL) Option {
 	return func(o *options) {
 		o.acl = append([]zk.ACL{}, acl...)
