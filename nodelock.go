@@ -112,7 +112,7 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 }
 
 // begin begins a tenure, unless a lock of another kind is around the node that we have made.
-func (l *NodeLock) begin(ctx context.Context, p *queue.Place, around []zk.Result) (*Hold, error) {
+func (l *NodeLock) begin(ctx context.Context, p *queue.Place, around *queue.Around) (*Hold, error) {
 	if err := l.lock.CheckAround(ctx, p.Session, around); err != nil {
 		return nil, err
 	}

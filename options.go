@@ -114,14 +114,14 @@ func setNumber[N int | time.Duration](o *options, s setting, n N, inUse bool) {
 	}
 }
 
-// line returns a name for the line of callers that can share a node (the local queue, see internal/tenure). It has all
-// options that make a difference to them: what the node contains, who may use it, and for how long it is handed on and
+// line returns a name for the line of callers that can share a node (the local queue, see internal/tenure). It has the path, and
+// all options that make a difference to them: what the node contains, who may use it, and for how long it is handed on and
 // kept. So a caller gets no node that is not as its options say, and an option that the server refuses fails only callers
 // that have given it.
-func (o *options) line() string {
+func (o *options) line(path string) string {
 	g := o.grammar
-	return fmt.Sprintf("%q %q %q %v %#v %v %q %#v %d %d",
-		g.Mutex, g.Write, g.Read, g.Container, o.note, o.value != nil, o.value, o.acl, o.handoffs, o.keep)
+	return fmt.Sprintf("%q %q %q %q %q %v %#v %v %q %#v %d %d",
+		path, g.Queue, g.Mutex, g.Write, g.Read, g.Container, o.note, o.value != nil, o.value, o.acl, o.handoffs, o.keep)
 }
 
 // WithOwner names the holder or waiter for those who list the queue. The default is no name.
@@ -161,7 +161,8 @@ func WithValue(value []byte) Option {
 
 // WithACL is the access control list of the nodes that the lock makes, also of those above its
 // path. By default everybody may do everything. A waiter must be allowed to read the nodes of the
-// others. Removing a node needs the permission to delete children of the node above it.
+// others. Removing a node needs the permission to delete children of the node above it. Everybody may also read the directory
+// of a [Tree]'s root, whatever the list says.
 func WithACL(acl ...zk.ACL) Option {
 	return func(o *options) {
 		o.acl = append([]zk.ACL{}, acl...)

@@ -28,6 +28,10 @@ import (
 // there, of whatever kind, is refused with ErrKind, whichever came first. If the two come together, at least one is
 // refused. When a lock of the tree takes the root, it lists the tree's path. If that has other children than the
 // tree's queues, it looks at all nodes below them, at most 10,000. So give the tree a path with nothing else below it.
+//
+// Other locks watch for the directory of the tree's root, <path>/%2F. A server sends no event of a node that the client may
+// not read. So with [WithACL], the tree still lets everybody read this directory: the names of its nodes, and not their data.
+// Do not make this directory by hand with an ACL that hides it: a lock below it can then miss the tree for up to a minute.
 type Tree struct {
 	client *zk.Client
 	path   string

@@ -48,7 +48,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,
-		order: `doc wait await kept detached join shared_list remove find listing watermark around kind directory place note pace queue`,
+		order: `doc wait await kept detached join shared_list remove find listing watermark around absent kind directory place note pace queue`,
 	},
 	{
 		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,
