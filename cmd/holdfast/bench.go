@@ -143,7 +143,7 @@ type benchmark struct {
 }
 
 func newBenchmark(f benchFlags, at *ground) *benchmark {
-	b := &benchmark{benchFlags: f, at: at}
+	b := &benchmark{benchFlags: f, at: at, wait: newHistogram(), handoff: newHistogram()}
 	for range f.locks {
 		gd := &guard{limit: 1, ordered: true}
 		if f.mode == modeSemaphore {

@@ -428,7 +428,7 @@ func TestTheCommandLinksLittle(t *testing.T) {
 	modules := strings.Fields(string(out))
 	slices.Sort(modules)
 	want := []string{
-		"charm.land/bubbletea/v2", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/ansi",
+		"charm.land/bubbletea/v2", "github.com/HdrHistogram/hdrhistogram-go", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/ansi",
 		"github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows", "github.com/clipperhouse/displaywidth",
 		"github.com/clipperhouse/uax29/v2", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth", "github.com/muesli/cancelreader",
 		"github.com/rivo/uniseg", "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/xo/terminfo", "go.yaml.in/yaml/v3",
