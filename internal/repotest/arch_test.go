@@ -430,7 +430,7 @@ func TestTheCommandLinksLittle(t *testing.T) {
 	want := []string{
 		"charm.land/bubbletea/v2", "github.com/HdrHistogram/hdrhistogram-go", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/ansi",
 		"github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows", "github.com/clipperhouse/displaywidth",
-		"github.com/clipperhouse/uax29/v2", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth", "github.com/muesli/cancelreader",
+		"github.com/clipperhouse/uax29/v2", "github.com/coreos/go-systemd/v22", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth", "github.com/muesli/cancelreader",
 		"github.com/rivo/uniseg", "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/xo/terminfo", "go.yaml.in/yaml/v3",
 		"golang.org/x/sync", "golang.org/x/sys", module,
 	}
