@@ -164,7 +164,7 @@ var arrows = map[string]part{
 	},
 	"internal/daemon": {
 		mayImport: []string{"zkserver"},
-		external:  []string{"golang.org/x/sys"},
+		external:  []string{"github.com/coreos/go-systemd/v22/daemon", "golang.org/x/sys"},
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
@@ -367,6 +367,7 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"internal/daemon", "holdfast/zkserver", ""},
 		{"internal/daemon", "holdfast/zk", "no clients"},
 		{"internal/daemon", "github.com/spf13/pflag", "flags"},
+		{"internal/daemon", "github.com/coreos/go-systemd/v22/dbus", "no clients"},
 		{"zkserver", "holdfast/internal/daemon", "must not need a client"},
 		{"cmd/holdfast", "holdfast/internal/daemon", ""},
 		{"cmd/holdfast", "holdfast/zklocal", ""},
