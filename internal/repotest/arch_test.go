@@ -164,7 +164,7 @@ var arrows = map[string]part{
 	},
 	"internal/daemon": {
 		mayImport: []string{"zkserver"},
-		external:  []string{"golang.org/x/sys"},
+		external:  []string{"github.com/coreos/go-systemd/v22/daemon", "golang.org/x/sys"},
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
@@ -367,6 +367,7 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"internal/daemon", "holdfast/zkserver", ""},
 		{"internal/daemon", "holdfast/zk", "no clients"},
 		{"internal/daemon", "github.com/spf13/pflag", "flags"},
+		{"internal/daemon", "github.com/coreos/go-systemd/v22/dbus", "no clients"},
 		{"zkserver", "holdfast/internal/daemon", "must not need a client"},
 		{"cmd/holdfast", "holdfast/internal/daemon", ""},
 		{"cmd/holdfast", "holdfast/zklocal", ""},
@@ -428,9 +429,9 @@ func TestTheCommandLinksLittle(t *testing.T) {
 	modules := strings.Fields(string(out))
 	slices.Sort(modules)
 	want := []string{
-		"charm.land/bubbletea/v2", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/ansi",
+		"charm.land/bubbletea/v2", "github.com/HdrHistogram/hdrhistogram-go", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/ansi",
 		"github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows", "github.com/clipperhouse/displaywidth",
-		"github.com/clipperhouse/uax29/v2", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth", "github.com/muesli/cancelreader",
+		"github.com/clipperhouse/uax29/v2", "github.com/coreos/go-systemd/v22", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth", "github.com/muesli/cancelreader",
 		"github.com/rivo/uniseg", "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/xo/terminfo", "go.yaml.in/yaml/v3",
 		"golang.org/x/sync", "golang.org/x/sys", module,
 	}

@@ -55,14 +55,14 @@ var readings = []reading{
 		order: `doc list ahead slots detached detect layout attempt grammar contender`,
 	},
 	{
-		// The server, a connection's reader, the owner and the turns, the requests, the commit
+		// The server, a connection's reader, the owner and the turns, the requests, the four-letter words, the commit
 		// and the answer, and last the files that all of them use.
-		dir: "zkserver", pkg: "holdfast/zkserver", atMost: 20,
+		dir: "zkserver", pkg: "holdfast/zkserver", atMost: 9,
 		order: `
 			doc check memory_conn server config reader inline owner turns
-			operate write read auth words set_limits alive session ending answer commit
-			conn tell unread buffers files admission limits now queue request operations stage
-			words_stat words_dump words_print footprint stats limit counters histogram unsent stop`,
+			operate write read auth words words_dump words_stat words_print set_limits alive session ending answer commit
+			tell unread buffers stop conn admission files limits now queue request operations stage
+			footprint stats limit counters histogram unsent`,
 	},
 }
 
