@@ -21,6 +21,7 @@ import (
 //	shards → holdfast, internal/balance, internal/queue, internal/queue/names, zk     cmd/holdfast → shards
 //	holdfast, once, shards, reserve → internal/lend     internal/lend → internal/queue, zk
 //	holdfast, cmd/holdfast, internal/lockwatch, internal/survey → internal/budget
+//	cmd/holdfast → internal/cli/conn → internal/cli/host, internal/cli/term
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
 //	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/survey, internal/waitgraph
 //	holdfast → internal/tenure     internal/tenure → internal/queue, internal/queue/names, zk
@@ -167,8 +168,23 @@ var arrows = map[string]part{
 		external:  []string{"github.com/coreos/go-systemd/v22/daemon", "golang.org/x/sys"},
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
+	"internal/cli/term": {
+		mayImport: []string{"", "internal/budget", "internal/supervise", "zk"},
+		external:  []string{"github.com/spf13", "golang.org/x/sys"},
+		reason:    "tables, messages and exit codes are for every command: this package knows no server, and no command",
+	},
+	"internal/cli/host": {
+		mayImport: []string{"internal/supervise", "internal/watchdog"},
+		external:  []string{"golang.org/x/sys"},
+		reason:    "to start a host is to start a process: this package knows no flags, no locks and no clients",
+	},
+	"internal/cli/conn": {
+		mayImport: []string{"", "internal/cli/host", "internal/cli/term", "zk", "zklocal"},
+		external:  []string{"github.com/spf13", "go.yaml.in/yaml/v3", "golang.org/x/sys"},
+		reason:    "every program that needs a server links this package: it must bring no command, and no library of one",
+	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"internal/cli/conn", "internal/cli/host", "internal/cli/term", "ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -223,7 +239,7 @@ func forbidden(pkg, imp string) (reason string) {
 	if !ok {
 		return fmt.Sprintf("package %q has no place in the design: give it one there and in the arrows of internal/repotest/arch_test.go", pkg)
 	}
-	library := !within(pkg, "cmd")
+	library := !within(pkg, "cmd") && !within(pkg, "internal/cli")
 	for _, n := range never {
 		applies := n.from == "*" || n.from == "library" && library || n.from == name
 		// "log" matches exactly, since a library uses log/slog.
@@ -359,6 +375,14 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"ui", "holdfast/zkserver", "whatever server"},
 		{"ui", "holdfast/internal/deed", ""},
 		{"cmd/holdfast", "holdfast/internal/deed", ""},
+		{"cmd/holdfast", "holdfast/internal/cli/conn", ""},
+		{"internal/cli/conn", "holdfast/internal/cli/term", ""},
+		{"internal/cli/conn", "github.com/spf13/cobra", ""},
+		{"internal/cli/conn", "charm.land/bubbletea/v2", "no library of one"},
+		{"internal/cli/conn", "holdfast/ui", "no command"},
+		{"internal/cli/term", "holdfast/internal/cli/conn", "no server"},
+		{"internal/cli/host", "holdfast/zk", "no clients"},
+		{"zklocal", "holdfast/internal/cli/host", "above it"},
 		{"cmd/holdfast", "holdfast/internal/mcp", ""},
 		{"internal/mcp", "holdfast/zk", "knows no lock"},
 		{"internal/deed", "holdfast", ""},
@@ -441,5 +465,22 @@ func TestTheCommandLinksLittle(t *testing.T) {
 	}
 	if got := slices.Compact(modules); !slices.Equal(got, want) {
 		t.Errorf("holdfast links\n%q; want\n%q", got, want)
+	}
+}
+
+// A program that has its own user interface needs a server all the same. It gets no more than this with it.
+func TestAConnectionLinksLittle(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./internal/cli/conn").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := strings.Fields(string(out))
+	slices.Sort(modules)
+	want := []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "golang.org/x/sys", module}
+	if runtime.GOOS == "windows" {
+		want = slices.Insert(want, 0, "github.com/inconshreveable/mousetrap")
+	}
+	if got := slices.Compact(modules); !slices.Equal(got, want) {
+		t.Errorf("internal/cli/conn links\n%q; want\n%q", got, want)
 	}
 }

@@ -55,6 +55,14 @@ var readings = []reading{
 		order: `doc list ahead slots detached detect layout attempt grammar contender`,
 	},
 	{
+		dir: "internal/cli/conn", pkg: "holdfast/internal/cli/conn", atMost: 4,
+		order: `doc config_view flags config server contact tls_auth name`,
+	},
+	{
+		dir: "internal/cli/term", pkg: "holdfast/internal/cli/term", atMost: 4,
+		order: `doc flags fault exit_codes log say progress screen output color format duration`,
+	},
+	{
 		// The server, a connection's reader, the owner and the turns, the requests, the four-letter words, the commit
 		// and the answer, and last the files that all of them use.
 		dir: "zkserver", pkg: "holdfast/zkserver", atMost: 9,
