@@ -37,6 +37,7 @@ import (
 //	cmd/holdfast, cmd/holdfast-mcp → internal/cli/program → internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
 //	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/show, internal/cli/who, internal/cli/outer, holdfast, internal/survey, internal/waitgraph
 //	cmd/holdfast → terraform     terraform → holdfast, zk
+//	ui, terraform, cmd/holdfast → internal/htpasswd
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
@@ -131,7 +132,7 @@ var arrows = map[string]part{
 		reason:    "a fence needs a Hold's token and what guards the resource; programs without a database must not get one with the lock, so it is a package of its own",
 	},
 	"terraform": {
-		mayImport: []string{"", "zk"},
+		mayImport: []string{"", "internal/htpasswd", "zk"},
 		reason:    "the backend for Terraform is a user of locks and nodes, on whatever server: programs serve it themselves, so it brings no server, no flags and no command",
 	},
 	"chaos": {
@@ -150,8 +151,12 @@ var arrows = map[string]part{
 	},
 	"ui": {
 		// The packages below internal/ follow the locks and find the waits, for the commands, too.
-		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/htpasswd", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
+	},
+	"internal/htpasswd": {
+		external: []string{"golang.org/x/crypto"},
+		reason:   "who may log in follows from a file and a password: this package knows no page and no state",
 	},
 	"internal/supervise": {
 		external: []string{"golang.org/x/sys"},
@@ -220,7 +225,7 @@ var arrows = map[string]part{
 		reason:    "the program is its package and a main",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"internal/cli/conn", "internal/cli/host", "internal/cli/man", "internal/cli/outer", "internal/cli/program", "internal/cli/term", "internal/cli/version", "ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"internal/cli/conn", "internal/cli/host", "internal/cli/man", "internal/cli/outer", "internal/cli/program", "internal/cli/term", "internal/cli/version", "ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/htpasswd", "internal/lend", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
