@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,13 +55,15 @@ func reference(root *cobra.Command) string {
 	clients := conn.NewFlags().FlagSet
 	fmt.Fprintf(&b, "\n## holdfast\n\n```text\n%s\n```\n\n", root.Long)
 	flagTable(&b, clients)
+	var all []*cobra.Command
 	for _, cmd := range man.Commands(root)[1:] {
-		if cmd.IsAdditionalHelpTopicCommand() {
-			continue
-		}
 		if of, ok := programs[cmd.Name()]; ok && isBeside(cmd) {
-			cmd = of()
+			all = append(all, slices.DeleteFunc(man.Commands(of()), func(c *cobra.Command) bool { return c.Name() == "man" })...)
+		} else if !cmd.IsAdditionalHelpTopicCommand() {
+			all = append(all, cmd)
 		}
+	}
+	for _, cmd := range all {
 		line := strings.TrimSuffix(cmd.CommandPath(), cmd.Name()) + cmd.Use
 		fmt.Fprintf(&b, "\n## %s\n\n`%s`\n\n%s.", cmd.CommandPath(), line, cmd.Short)
 		if len(cmd.Aliases) > 0 {
@@ -77,7 +80,7 @@ func reference(root *cobra.Command) string {
 			}
 			b.WriteString("\n```\n")
 		}
-		if cmd.Name() == "serve" {
+		if cmd.CommandPath() == "holdfast serve" {
 			b.WriteString("\nThe flags are in [Settings of holdfast serve](serve.md).\n")
 			continue
 		}
