@@ -68,7 +68,7 @@ func ofLead() []mutant {
 		},
 		{
 			number: 674, bug: "the signal of --kill-signal is not forwarded", where: "–",
-			edits: []edit{{"cmd/holdfast/run.go", "\tif slices.Contains(supervise.JobSignals, stop) {\n", "\tif slices.Contains(supervise.JobSignals, stop) || stop != nil {\n"}},
+			edits: []edit{{"internal/cli/job/job.go", "\tif slices.Contains(supervise.JobSignals, stop) {\n", "\tif slices.Contains(supervise.JobSignals, stop) || stop != nil {\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_ends$"},
 		},
 		{

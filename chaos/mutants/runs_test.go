@@ -70,7 +70,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 712, bug: "no signal is heard while the lock is released", where: "ours until 24 November; consul #4439",
-			edits: []edit{{"cmd/holdfast/release.go", "if nth--; nth == 0 {", "if nth--; nth < -99 {"}},
+			edits: []edit{{"internal/cli/job/job.go", "if nth--; nth == 0 {", "if nth--; nth < -99 {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestReleaseIsCutOff"},
 		},
 		{

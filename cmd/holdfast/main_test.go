@@ -8,6 +8,7 @@ import (
 
 	"holdfast/internal/cli/mcp"
 	"holdfast/internal/cli/program"
+	"holdfast/internal/cli/tf"
 )
 
 // TestMain lets this test binary run as the command under test, too.
@@ -17,5 +18,6 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"holdfast":     func() { os.Exit(program.Main(newRoot())) },
 		"holdfast-mcp": func() { os.Exit(program.Main(mcp.New())) },
+		"holdfast-tf":  func() { os.Exit(program.Main(tf.New())) },
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/mcp"
+	"holdfast/internal/cli/tf"
 )
 
 var writeReference = flag.Bool("write", false, "write docs/reference/cli.md from the help")
@@ -23,7 +25,7 @@ const (
 )
 
 // programs are those that the command runs by name. The reference has them as commands.
-var programs = map[string]func() *cobra.Command{"mcp": mcp.New}
+var programs = map[string]func() *cobra.Command{"mcp": mcp.New, "tf": tf.New}
 
 // The reference of the command line is made from the help, so the two agree.
 func TestReferenceIsTheHelp(t *testing.T) {
@@ -53,13 +55,15 @@ func reference(root *cobra.Command) string {
 	clients := conn.NewFlags().FlagSet
 	fmt.Fprintf(&b, "\n## holdfast\n\n```text\n%s\n```\n\n", root.Long)
 	flagTable(&b, clients)
+	var all []*cobra.Command
 	for _, cmd := range man.Commands(root)[1:] {
-		if cmd.IsAdditionalHelpTopicCommand() {
-			continue
-		}
 		if of, ok := programs[cmd.Name()]; ok && isBeside(cmd) {
-			cmd = of()
+			all = append(all, slices.DeleteFunc(man.Commands(of()), func(c *cobra.Command) bool { return c.Name() == "man" })...)
+		} else if !cmd.IsAdditionalHelpTopicCommand() {
+			all = append(all, cmd)
 		}
+	}
+	for _, cmd := range all {
 		line := strings.TrimSuffix(cmd.CommandPath(), cmd.Name()) + cmd.Use
 		fmt.Fprintf(&b, "\n## %s\n\n`%s`\n\n%s.", cmd.CommandPath(), line, cmd.Short)
 		if len(cmd.Aliases) > 0 {
@@ -76,7 +80,7 @@ func reference(root *cobra.Command) string {
 			}
 			b.WriteString("\n```\n")
 		}
-		if cmd.Name() == "serve" {
+		if cmd.CommandPath() == "holdfast serve" {
 			b.WriteString("\nThe flags are in [Settings of holdfast serve](serve.md).\n")
 			continue
 		}

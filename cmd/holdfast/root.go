@@ -70,7 +70,10 @@ environment), and so can configuration files and their profiles (holdfast help c
 		g.Register(client)
 		root.AddCommand(client)
 	}
-	root.AddCommand(newTerraform(g), newBeside("mcp", "Give a coding agent locks over the Model Context Protocol"))
+	root.AddCommand(
+		newBeside("tf", "Run Terraform or OpenTofu with its state and its lock here"),
+		newBeside("mcp", "Give a coding agent locks over the Model Context Protocol"),
+	)
 	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())
 	root.AddCommand(conn.NewConfig(g), newCompletion(), man.New())
 	root.AddCommand(newTopics(g)...)

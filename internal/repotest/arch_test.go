@@ -36,7 +36,8 @@ import (
 //	cmd/holdfast → once     once → holdfast, internal/queue, internal/queue/names, zk
 //	cmd/holdfast, cmd/holdfast-mcp → internal/cli/program → internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
 //	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/show, internal/cli/who, internal/cli/outer, holdfast, internal/survey, internal/waitgraph
-//	cmd/holdfast → terraform     terraform → holdfast, zk
+//	cmd/holdfast-tf → internal/cli/tf → terraform, internal/cli/act, internal/cli/certs, internal/cli/job, internal/cli/passwd     terraform → holdfast, zk
+//	ui, terraform, internal/cli/passwd, internal/cli/tf → internal/htpasswd
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
@@ -131,7 +132,7 @@ var arrows = map[string]part{
 		reason:    "a fence needs a Hold's token and what guards the resource; programs without a database must not get one with the lock, so it is a package of its own",
 	},
 	"terraform": {
-		mayImport: []string{"", "zk"},
+		mayImport: []string{"", "internal/htpasswd", "zk"},
 		reason:    "the backend for Terraform is a user of locks and nodes, on whatever server: programs serve it themselves, so it brings no server, no flags and no command",
 	},
 	"chaos": {
@@ -150,8 +151,12 @@ var arrows = map[string]part{
 	},
 	"ui": {
 		// The packages below internal/ follow the locks and find the waits, for the commands, too.
-		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/htpasswd", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
+	},
+	"internal/htpasswd": {
+		external: []string{"golang.org/x/crypto"},
+		reason:   "who may log in follows from a file and a password: this package knows no page and no state",
 	},
 	"internal/supervise": {
 		external: []string{"golang.org/x/sys"},
@@ -215,12 +220,44 @@ var arrows = map[string]part{
 		external: []string{"github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13", "golang.org/x/sync"},
 		reason:   "an agent's program needs locks and the library of its protocol: it knows no other command",
 	},
+	"internal/cli/job": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/term", "internal/supervise"},
+		external:  []string{"github.com/spf13"},
+		reason:    "the end of a job is flags and an exit code: this package knows no lock, so tf links no other command",
+	},
+	"internal/cli/act": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/term", "internal/deed", "zk"},
+		external:  []string{"github.com/spf13"},
+		reason:    "a question and an audit line are the same whatever is done: this package knows no command",
+	},
+	"internal/cli/certs": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/term"},
+		external:  []string{"github.com/spf13"},
+		reason:    "certificates are files: this package knows no listener",
+	},
+	"internal/cli/passwd": {
+		mayImport: []string{"internal/cli/term", "internal/htpasswd"},
+		external:  []string{"github.com/charmbracelet/x/term", "github.com/spf13"},
+		reason:    "a line for a file of users is made of a name and a password: this package knows no page and no backend",
+	},
+	"internal/cli/tf": {
+		mayImport: []string{
+			"", "internal/cli/act", "internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/passwd", "internal/cli/program", "internal/cli/term",
+			"internal/daemon", "internal/deed", "internal/htpasswd", "internal/supervise", "internal/watchdog", "terraform", "zk",
+		},
+		external: []string{"github.com/spf13"},
+		reason:   "the backend for Terraform is a client of any server: it knows no other command, and hosts no store",
+	},
+	"cmd/holdfast-tf": {
+		mayImport: []string{"internal/cli/program", "internal/cli/tf"},
+		reason:    "the program is its package and a main",
+	},
 	"cmd/holdfast-mcp": {
 		mayImport: []string{"internal/cli/mcp", "internal/cli/program"},
 		reason:    "the program is its package and a main",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"internal/cli/conn", "internal/cli/host", "internal/cli/man", "internal/cli/outer", "internal/cli/program", "internal/cli/term", "internal/cli/version", "ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/man", "internal/cli/outer", "internal/cli/passwd", "internal/cli/program", "internal/cli/term", "internal/cli/version", "ui", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -426,6 +463,10 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"internal/cli/mcp", "holdfast/internal/survey", ""},
 		{"internal/cli/mcp", "charm.land/bubbletea/v2", "no other command"},
 		{"internal/cli/mcp", "holdfast/ui", "no other command"},
+		{"cmd/holdfast-tf", "holdfast/terraform", "a main"},
+		{"internal/cli/tf", "holdfast/terraform", ""},
+		{"internal/cli/tf", "holdfast/zkserver", "hosts no store"},
+		{"cmd/holdfast", "holdfast/terraform", "they must offer"},
 		{"internal/deed", "holdfast", ""},
 		{"internal/deed", "holdfast/ui", "knows no request"},
 		{"internal/deed", "github.com/spf13/cobra", "flags"},

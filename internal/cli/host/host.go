@@ -40,7 +40,7 @@ const patience = 2 * time.Second
 // Start starts a detached host. zklocal calls it if the directory has none. If the host cannot
 // start, the error has the reason.
 func Start(dir string) error {
-	exe, err := os.Executable()
+	exe, err := program()
 	if err != nil {
 		return err
 	}
@@ -80,6 +80,21 @@ func Start(dir string) error {
 		reason = "the host process ended without a message"
 	}
 	return fmt.Errorf("start a host: %s", reason)
+}
+
+// program returns the path of holdfast. It is this program, or, for holdfast-NAME, the one in its directory or in the PATH.
+func program() (string, error) {
+	exe, err := os.Executable()
+	if err != nil || !strings.HasPrefix(filepath.Base(exe), "holdfast-") {
+		return exe, err
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	if path, err := exec.LookPath(filepath.Join(filepath.Dir(exe), "holdfast")); err == nil {
+		return path, nil
+	}
+	return exec.LookPath("holdfast")
 }
 
 // awaitReady reads the output of a host up to "ready" or a failure. A host that has reported neither

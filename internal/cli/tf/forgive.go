@@ -1,4 +1,4 @@
-package main
+package tf
 
 import (
 	"context"
@@ -6,14 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/terraform"
 	"holdfast/zk"
 )
 
-func newTerraformForgive(g *conn.Flags) *cobra.Command {
-	var act actFlags
+func newForgive(g *conn.Flags) *cobra.Command {
+	var act act.Flags
 	cmd := &cobra.Command{
 		Use:   "forgive [flags] PROJECT/WORKSPACE",
 		Short: "Let others lock a workspace although a state was not stored",
@@ -34,7 +35,7 @@ Exit codes:
 		Example: `  holdfast tf forgive --reason "nothing was created" network/prod`,
 		Args:    term.Operands("project/workspace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return tfAsk(cmd.Context(), g, "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return ask(cmd.Context(), g, "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				all, err := b.Unstored(ctx, ws)
 				switch {
 				case err != nil:
@@ -45,10 +46,10 @@ Exit codes:
 				for _, u := range all {
 					fmt.Fprintf(cmd.ErrOrStderr(), "%s: the state of run %s by %s was not stored: %s\n", ws, term.Escape(u.ID), term.Escape(u.Who), term.Escape(u.Why))
 				}
-				if err := act.confirm(cmd, "give it up", ws.String()); err != nil {
+				if err := act.Confirm(cmd, "give it up", ws.String()); err != nil {
 					return err
 				}
-				err = tfAudit(ctx, g, cmd, c, "tf forgive", b.LockPath(ws), act.reason, func() error {
+				err = audited(ctx, g, cmd, c, "tf forgive", b.LockPath(ws), act.Reason, func() error {
 					_, err := b.Forgive(ctx, ws)
 					return err
 				})
@@ -60,6 +61,6 @@ Exit codes:
 			})
 		},
 	}
-	act.register(cmd)
+	act.Register(cmd)
 	return cmd
 }
