@@ -166,7 +166,7 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, end, err := b.admit(r)
 		defer end()
 		if err != nil {
-			refuseGuess(w, err)
+			b.refuseGuess(w, r, err)
 			return
 		}
 		if b.cfg.Admitted != nil {
@@ -176,11 +176,16 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func refuseGuess(w http.ResponseWriter, err error) {
+// refuseGuess answers a request without a right login. It logs the names of users whose passwords are wrong: the limit of
+// guesses bounds these lines.
+func (b *Backend) refuseGuess(w http.ResponseWriter, r *http.Request, err error) {
 	if g, ok := errors.AsType[guess](err); ok && g.wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(g.wait/time.Second)+1))
 		http.Error(w, "too many wrong passwords from this address", http.StatusTooManyRequests)
 		return
+	}
+	if name, _, ok := r.BasicAuth(); ok {
+		b.cfg.Logger.Warn("terraform: login refused", "name", name, "from", r.RemoteAddr)
 	}
 	w.Header().Set("WWW-Authenticate", `Basic realm="holdfast", charset="UTF-8"`)
 	http.Error(w, err.Error(), http.StatusUnauthorized)

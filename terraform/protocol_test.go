@@ -1,8 +1,10 @@
 package terraform_test
 
 import (
+	"bytes"
 	"crypto/md5"
 	"encoding/base64"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -260,8 +262,10 @@ func TestGuessesHaveToWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	var admitted atomic.Int64
+	var said bytes.Buffer
 	b := newBackend(t, func(c *terraform.Config) {
 		c.Credentials = cred
+		c.Logger = slog.New(slog.NewTextHandler(&said, nil))
 		c.Admitted = func(*http.Request) { admitted.Add(1) }
 	})
 	c := b.client("a1")
@@ -277,6 +281,10 @@ func TestGuessesHaveToWait(t *testing.T) {
 	want(t, "alice again", get("alice", "s3cret:x"), 404)
 	if n := admitted.Load(); n != 2 {
 		t.Errorf("%d requests admitted; want 2", n)
+	}
+	b.http.Close()
+	if text := said.String(); strings.Count(text, `"terraform: login refused" name=alice`) != 5 || strings.Contains(text, "guess") || strings.Contains(text, "s3cret") {
+		t.Errorf("the log has %s", text)
 	}
 }
 
