@@ -45,7 +45,11 @@ func NewFlags() *Flags {
 // Register gives a command the flags of the client commands, and their values before it runs.
 func (g *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().AddFlagSet(g.FlagSet)
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.Settle(cmd.Flags()) }
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		err := g.Settle(cmd.Flags())
+		warnUnknown(g, cmd)
+		return err
+	}
 }
 
 // EnvName returns the environment variable that sets a flag. The command line wins.
