@@ -14,6 +14,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/zk"
 )
 
@@ -264,7 +265,7 @@ func granted(g *conn.Flags, timeout time.Duration) error {
 	if !g.TimeoutGiven || timeout <= g.Timeout {
 		return nil
 	}
-	return term.Usage(fmt.Sprintf("give --session-timeout %v or more", timeout),
+	return term.Usage("give --session-timeout "+duration.Text(timeout)+" or more",
 		"session timeout %v is too short: the server grants at least %v", g.Timeout, timeout)
 }
 
@@ -395,7 +396,7 @@ func (k *taker) unanswered(c *conn.Connection, after time.Duration, err error) e
 	if e, ok := errors.AsType[*holdfast.Error](err); ok {
 		err = e.Err
 	}
-	return &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("%s: timed out after %v, and nobody is known to hold it: %v%s", k.name, after, err, c.Contact.Trouble()), Hint: "holdfast doctor examines the server"}
+	return &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("%s: timed out after %v, and nobody is known to hold it: %v%s", k.name, duration.Text(after), err, c.Contact.Trouble()), Hint: "holdfast doctor examines the server"}
 }
 
 // lostContact returns the error of a wait that lost contact with all servers.

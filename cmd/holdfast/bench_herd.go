@@ -18,6 +18,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/zk"
 )
 
@@ -313,7 +314,7 @@ func (d herdDocument) print(w io.Writer) error {
 	for _, r := range d.Items {
 		rows = append(rows, []string{
 			strconv.Itoa(r.Waiters), r.Recipe, strconv.FormatInt(r.Requests, 10), strconv.FormatInt(r.Events, 10),
-			strconv.FormatInt(r.Bytes, 10), short(time.Duration(r.TookUS) * time.Microsecond),
+			strconv.FormatInt(r.Bytes, 10), duration.Measured(time.Duration(r.TookUS) * time.Microsecond),
 		})
 	}
 	if len(d.Items) == 0 {
@@ -326,7 +327,7 @@ func (d herdDocument) print(w io.Writer) error {
 		return float64(n), strconv.FormatInt(n, 10)
 	})
 	plot(&plots, "time of one handoff", d.Items, func(r herdRow) (float64, string) {
-		return float64(r.TookUS), short(time.Duration(r.TookUS) * time.Microsecond)
+		return float64(r.TookUS), duration.Measured(time.Duration(r.TookUS) * time.Microsecond)
 	})
 	if d.Interrupted {
 		plots.WriteString("\ninterrupted: the rows that are missing were not measured\n")

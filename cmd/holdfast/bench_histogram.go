@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"strconv"
 	"time"
+
+	"holdfast/internal/duration"
 )
 
 // A histogram counts times in buckets, each at most 1/64 wide. It is not safe for concurrent use. (A library
@@ -81,7 +83,7 @@ func (d percentilesDocument) row(name string) []string {
 	for _, us := range []*int64{d.P50, d.P90, d.P99, d.P999, d.Max} {
 		cell := ""
 		if us != nil {
-			cell = short(time.Duration(*us) * time.Microsecond)
+			cell = duration.Measured(time.Duration(*us) * time.Microsecond)
 		}
 		cells = append(cells, cell)
 	}

@@ -19,6 +19,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/host"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
 	"holdfast/shards"
@@ -245,7 +246,7 @@ func (w *sharder) work(ctx context.Context) error {
 		return err
 	}
 	if least := 2 * supervise.KillMargin; session.Timeout() < least {
-		return term.Usage(fmt.Sprintf("give --session-timeout %v or more", least),
+		return term.Usage("give --session-timeout "+duration.Text(least)+" or more",
 			"session timeout %v is too short: holdfast kills a command %v before its lock expires", session.Timeout(), supervise.KillMargin)
 	}
 	w.grace = min(defaultGrace, session.Timeout()/3)
@@ -259,7 +260,7 @@ func (w *sharder) work(ctx context.Context) error {
 // keep runs the command of a shard until the command has ended with code 0 or ctx ends.
 func (w *sharder) keep(ctx context.Context, path string, s shards.Shard) error {
 	warn := func(format string, args ...any) {
-		w.say.Line("%s: shard %d: %s", term.Escape(w.name), s.Number, term.Escape(fmt.Sprintf(format, args...)))
+		w.say.Line("%s: shard %d: %s", term.Escape(w.name), s.Number, term.Escape(fmt.Sprintf(format, duration.InMessage(args)...)))
 	}
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		if ctx.Err() != nil || !w.crew.enter() {

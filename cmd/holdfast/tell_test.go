@@ -98,7 +98,7 @@ func TestOutcomesOfARecordedJob(t *testing.T) {
 		{"no record", supervise.Outcome{}, true, zk.ErrNoAuth, nil, 79, outcomeNotRecorded, "that is not recorded"},
 		{"perhaps a record", supervise.Outcome{}, true, fmt.Errorf("record: %w (%w)", holdfast.ErrUncertain, lost), lost, 79, outcomeUncertain, "nobody knows whether that is recorded"},
 		{"the lock may stay", supervise.Outcome{}, false, nil, zk.ErrConnectionLoss, 0, outcomeExited, ""},
-		{"too long", supervise.Outcome{Code: 0, Overdue: true}, false, nil, nil, 124, outcomeOverdue, "was stopped after 1m0s"},
+		{"too long", supervise.Outcome{Code: 0, Overdue: true}, false, nil, nil, 124, outcomeOverdue, "was stopped after 1m"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			k := &taker{name: "job", once: onceFlags{recorded: tt.once && tt.done == nil}}

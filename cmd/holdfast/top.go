@@ -20,6 +20,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
+	"holdfast/internal/duration"
 )
 
 // topShortest is the shortest --interval.
@@ -127,7 +128,7 @@ func runTop(g *conn.Flags, cmd *cobra.Command, m *topModel, prefix string, layou
 				defer cancel()
 				err := carryOut(ctx, g, cmd, c.Client, &deed.Plan{Action: a, Path: path, Layout: layout, Token: places[0].Token, Places: places}, name, "")
 				if errors.Is(err, context.DeadlineExceeded) {
-					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", g.Timeout, err)
+					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", duration.Text(g.Timeout), err)
 				}
 				done <- topDone{a, name, places[0].Token, err}
 			})

@@ -75,10 +75,12 @@ const durationsTopic = `A duration is a number of seconds, or numbers with units
   1d      a day is 24 hours
   1d12h   days come first
 
-Configuration files and environment variables take the same values. JSON output has durations as
-integers, in fields whose names end with _ms for milliseconds and _us for microseconds.
+Configuration files and environment variables take the same values, and tables and messages write them in
+the same way. JSON output has durations as integers, in fields whose names end with _ms for milliseconds and
+_us for microseconds.
 
-The flags of holdfast serve need a unit and have no days.`
+The address of a server is a URL for programs, too: its times, such as ?timeout=10s, need a unit and have no
+days.`
 
 // newHelp returns the command help. Unlike cobra's, it fails for a name that it does not know.
 func newHelp() *cobra.Command {

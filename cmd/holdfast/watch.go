@@ -20,6 +20,7 @@ import (
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/internal/lockwatch"
 	"holdfast/internal/supervise"
 )
@@ -308,7 +309,7 @@ func (e *eventDocument) text(wide bool) string {
 		ms   *int64
 	}{{"waited", e.WaitedMS}, {"held", e.HeldMS}} {
 		if d.ms != nil {
-			fmt.Fprintf(&b, " %s=%v", d.name, time.Duration(*d.ms)*time.Millisecond)
+			fmt.Fprintf(&b, " %s=%s", d.name, duration.Text(time.Duration(*d.ms)*time.Millisecond))
 		}
 	}
 	if e.Waiters > 0 {

@@ -27,6 +27,7 @@ import (
 //	holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
 //	cmd/holdfast → internal/survey, internal/waitgraph     internal/survey → internal/waitgraph, internal/queue, internal/queue/names, zk
+//	cmd/holdfast, internal/supervise, ui → internal/duration
 //	cmd/holdfast → internal/deed     internal/deed → holdfast, zk, internal/survey, internal/waitgraph
 //	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
 //	reserve → holdfast, internal/lend, internal/queue, zk     cmd/holdfast, internal/deed → reserve
@@ -76,6 +77,9 @@ var arrows = map[string]part{
 	},
 	"internal/balance": {
 		reason: "who should own a shard follows from the workers and the present owners: this package knows no client and no lock",
+	},
+	"internal/duration": {
+		reason: "how a duration is written depends on nothing but its length",
 	},
 	"internal/budget": {
 		reason: "how much is kept of what a server answers is a number: this package knows no client and no lock",
@@ -151,12 +155,13 @@ var arrows = map[string]part{
 	},
 	"ui": {
 		// The packages below internal/ follow the locks and find the waits, for the commands, too.
-		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/duration", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
 	},
 	"internal/supervise": {
-		external: []string{"golang.org/x/sys"},
-		reason:   "supervising a job takes a deadline and a channel: it knows neither locks nor servers",
+		mayImport: []string{"internal/duration"},
+		external:  []string{"golang.org/x/sys"},
+		reason:    "supervising a job takes a deadline and a channel: it knows neither locks nor servers",
 	},
 	"internal/watchdog": {
 		mayImport: []string{"internal/supervise"},
@@ -168,7 +173,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
