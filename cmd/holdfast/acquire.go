@@ -26,9 +26,14 @@ type waitFlags struct {
 }
 
 func (f *waitFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if the lock is held. (For a lock that a program only keeps, wait a second at most.) If no server answers, give up after the session timeout")
+	f.registerTry(cmd, "the lock is held. (For a lock that a program only keeps, wait a second at most.)")
 	term.DurationVar(cmd.Flags(), &f.wait, "wait", "w", 0, "wait at most this long, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
 	cmd.Flags().StringVar(&f.why, "why", "", "reason for holding the lock, shown to waiters and in ls and status")
+}
+
+// registerTry registers -n. busy says what there is to wait for.
+func (f *waitFlags) registerTry(cmd *cobra.Command, busy string) {
+	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if "+busy+" If no server answers, give up after the session timeout")
 }
 
 // A taker acquires one lock, or several as one, for one command.

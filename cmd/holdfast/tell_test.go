@@ -60,7 +60,7 @@ func TestOutcomesOfTheStatusFile(t *testing.T) {
 			k.record.ended(*tt.out, nil)
 		}
 		path := filepath.Join(t.TempDir(), "s.json")
-		f := tellFlags{busy: term.ExitBusy, lost: term.ExitLost, status: statusFile{path: path}}
+		f := tellFlags{codeFlags: codeFlags{busy: term.ExitBusy, lost: term.ExitLost}, status: statusFile{path: path}}
 		if err := f.check(); err != nil {
 			t.Fatal(err)
 		}

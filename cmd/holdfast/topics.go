@@ -25,12 +25,11 @@ func exitCodesTopic() string {
 
 ` + strings.Replace(term.RunExitCodes(), "Exit codes:", "run:", 1) + `
 
-elect has the same codes, but not the flags --once-per, --once-key, -E and --lost-exit-code. elect --observe
-runs no command. It ends with 125, or with 128+N by signal N. elect --observe --once ends with 0 if there is a
+elect has the same codes, but not the flags --once-per and --once-key. elect --observe runs no command. It ends with 125, or with 128+N by signal N. elect --observe --once ends with 0 if there is a
 leader, and with 1 if there is none.
 
 shard does not pass on the codes of its commands. INT and TERM end it with 0, and another signal N with
-128+N. Its other codes are 125, 126 and 127: see holdfast shard --help.
+128+N. Its other codes are 75 (--try), 125, 126 and 127: see holdfast shard --help.
 
 The other commands:
 ` + term.OtherExitCodes() + `
