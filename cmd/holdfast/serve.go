@@ -42,7 +42,6 @@ type serveFlags struct {
 	tls      serveTLSFlags
 	auth     serveAuthFlags
 	limits   serveLimitsFlags
-	ui       serveUIFlags
 	log      serveLogFlags
 	tf       serveTerraformFlags
 	config   string // file
@@ -66,11 +65,6 @@ docs/howto/terraform.md and holdfast tf --help.
 
 INT and TERM stop serve. Sessions stay in the directory. HUP reloads certificates, users and limits.
 serve reloads changed certificates without HUP, too.
-
---ui serves the page of holdfast ui from this process, for all locks of the server. The line listening ui has a URL
-with a token for one browser, and the next such line comes after its use. With --ui-users, users log in instead.
-
-The durations of these flags need a unit and have no days: 90s, 36h.
 
 Exit codes:
   0   INT or TERM stopped the server, or nobody used it for --linger
@@ -112,7 +106,6 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	f.tls.register(flags)
 	f.auth.register(flags)
 	f.limits.register(flags)
-	f.ui.register(flags)
 	f.log.register(flags)
 	f.tf.register(flags)
 	flags.StringVar(&f.config, "config", "", "YAML file with these flags as keys, without --; flags on the command line win")
@@ -198,26 +191,6 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			}
 		})
 	}
-	page, err := f.ui.open(f.from, hosting.Server(), keys, log, func(url string) { _, _ = fmt.Fprintln(stdout, "listening ui", url) })
-	if err != nil {
-		return err
-	}
-	stopPage := func() {}
-	if page != nil {
-		defer page.listener.Close()
-		lines = append(lines, "listening ui "+page.first)
-		pageCtx, cancel := context.WithCancel(ctx)
-		stopped := make(chan struct{})
-		stopPage = func() { cancel(); <-stopped } // before the server, so that its session ends
-		defer stopPage()
-		go func() {
-			defer close(stopped)
-			if err := page.serve(pageCtx, hosting.Socket()); err != nil { // the locks go on without their page
-				page.listener.Close()
-				log.Error("serve: the page has ended; it is back after a restart", "err", err)
-			}
-		}()
-	}
 	for _, l := range listeners {
 		go func() { failed <- hosting.Server().Serve(l) }()
 	}
@@ -255,13 +228,12 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			if slices.Contains(supervise.ReloadSignals, sig) {
 				systemd.Reloading()
 				keys.reload()
-				f.reload(ctx, hosting.Server(), page, gateway, log)
+				f.reload(ctx, hosting.Server(), gateway, log)
 				systemd.Ready()
 				continue
 			}
 			log.Info("serve: stopping", "signal", sig)
 			systemd.Stopping()
-			stopPage()
 			gateway.close()
 			return shutdown(hosting)
 		case <-hosting.Done():
@@ -284,9 +256,6 @@ func (f *serveFlags) check() error {
 		return term.Usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
 	}
 	if err := f.checkGroup(); err != nil {
-		return err
-	}
-	if err := f.checkUI(); err != nil {
 		return err
 	}
 	if err := f.tf.check(f); err != nil {

@@ -90,8 +90,6 @@ type uiFlags struct {
 	hosts     []string
 	cert, key string // files
 	readOnly  bool
-
-	usersFlag string // how messages call the flag for users
 }
 
 func (f *uiFlags) register(flags *pflag.FlagSet) {
@@ -117,7 +115,7 @@ func (f *uiFlags) check() error {
 		return term.Usage("give an address such as 127.0.0.1:7480", "--listen %q is not an address: %w", term.Cut(f.listen, 80), err)
 	}
 	open := tcp.IP == nil || !tcp.IP.IsLoopback()
-	f.listen, f.usersFlag = addr, "--users"
+	f.listen = addr
 	switch {
 	case (f.cert == "") != (f.key == ""):
 		return term.Usage("give both, or neither", "ui: --https-cert and --https-key go together")
@@ -158,13 +156,13 @@ func (f *uiFlags) readUsers() (*ui.Users, error) {
 	if f.users == "" {
 		return nil, nil
 	}
-	text, err := conn.ReadSecret(f.usersFlag, f.users)
+	text, err := conn.ReadSecret("--users", f.users)
 	if err != nil {
 		return nil, err
 	}
 	users, err := ui.ParseUsers(string(text))
 	if err != nil {
-		return nil, term.Misconfigured("holdfast ui passwd NAME makes a line", "%s: %s: %w", f.usersFlag, f.users, err)
+		return nil, term.Misconfigured("holdfast ui passwd NAME makes a line", "--users: %s: %w", f.users, err)
 	}
 	return users, nil
 }
