@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"holdfast/internal/cli/term"
 )
 
 // newBeside returns the command holdfast NAME, which runs holdfast-NAME: a program of its own, with libraries that the
@@ -67,14 +69,14 @@ func runBeside(name string, args []string) error {
 	if err == nil {
 		err = become(path, args)
 	}
-	if _, ended := errors.AsType[exitCode](err); ended || err == nil {
+	if _, ended := errors.AsType[term.ExitCode](err); ended || err == nil {
 		return err
 	}
 	program := "holdfast-" + name
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return &fault{exitNotFound, errors.New(program + " is not installed: it is neither beside holdfast nor in the PATH"), "install it from the sources: go install ./cmd/" + program}
+		return &term.Fault{Code: term.ExitNotFound, Err: errors.New(program + " is not installed: it is neither beside holdfast nor in the PATH"), Hint: "install it from the sources: go install ./cmd/" + program}
 	}
-	return &fault{exitCannotExec, errors.New(program + ": " + err.Error()), ""}
+	return &term.Fault{Code: term.ExitCannotExec, Err: errors.New(program + ": " + err.Error())}
 }
 
 // completeBeside asks holdfast-NAME for completions. The last one of args is the word that is completed.

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"holdfast/internal/cli/term"
 )
 
 // ranBeside is set in a process of this test that is the command with a program of its own, p.
@@ -23,7 +25,7 @@ func TestRunsAProgramOfItsOwn(t *testing.T) {
 		root.AddCommand(newBeside("p", "Do p"))
 		root.SetArgs(strings.Split(os.Getenv(ranBeside), " "))
 		cmd, err := root.ExecuteC()
-		os.Exit(report(os.Stderr, "text", cmd.Name(), err))
+		os.Exit(term.Report(os.Stderr, "text", cmd.Name(), err))
 	}
 	t.Parallel()
 	dir := t.TempDir()
@@ -43,7 +45,7 @@ func TestRunsAProgramOfItsOwn(t *testing.T) {
 		{dir, "help", "  p           Do p\n", 0},
 		{dir, "--help", "  p           Do p\n", 0},
 		{"/bin", "help", "  run ", 0},
-		{"/bin", "p", "holdfast: holdfast-p is not installed: it is neither beside holdfast nor in the PATH\nholdfast: hint: install it from the sources: go install ./cmd/holdfast-p\n", exitNotFound},
+		{"/bin", "p", "holdfast: holdfast-p is not installed: it is neither beside holdfast nor in the PATH\nholdfast: hint: install it from the sources: go install ./cmd/holdfast-p\n", term.ExitNotFound},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestRunsAProgramOfItsOwn$")
 		cmd.Env = append(os.Environ(), ranBeside+"="+tt.args, "PATH="+tt.path+":/bin:/usr/bin", "X=of the environment")
@@ -62,7 +64,7 @@ func TestAProgramThatCannotBeRun(t *testing.T) {
 	}
 	t.Setenv("PATH", dir)
 	err := runBeside("p", nil)
-	if f, ok := errors.AsType[*fault](err); !ok || f.code != exitCannotExec || !strings.HasPrefix(f.Error(), "holdfast-p: exec format error") {
+	if f, ok := errors.AsType[*term.Fault](err); !ok || f.Code != term.ExitCannotExec || !strings.HasPrefix(f.Error(), "holdfast-p: exec format error") {
 		t.Errorf("%v", err)
 	}
 	if names, directive := completeBeside("none", nil); names != nil || directive != cobra.ShellCompDirectiveNoFileComp {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+
+	"holdfast/internal/cli/term"
 )
 
 // become runs another program, and ends with its exit code.
@@ -14,7 +16,7 @@ func become(path string, args []string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err := cmd.Run()
 	if exited, ok := errors.AsType[*exec.ExitError](err); ok {
-		return exitCode(exited.ExitCode())
+		return term.ExitCode(exited.ExitCode())
 	}
 	return err
 }

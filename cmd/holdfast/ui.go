@@ -79,7 +79,7 @@ Exit codes:
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.AddCommand(newUIPasswd())
+	cmd.AddCommand(newPasswd("ui", true))
 	return cmd
 }
 
@@ -162,7 +162,7 @@ func (f *uiFlags) readUsers() (*ui.Users, error) {
 	}
 	users, err := ui.ParseUsers(string(text))
 	if err != nil {
-		return nil, term.Misconfigured("holdfast ui passwd NAME makes a line", "--users: %s: %w", f.users, err)
+		return nil, term.Misconfigured("holdfast ui passwd NAME makes a line: NAME:HASH:ROLE, with a hash of bcrypt", "--users: %s: %w", f.users, err)
 	}
 	return users, nil
 }
