@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/cli/term"
 	"holdfast/ui"
 )
 

@@ -5,17 +5,13 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-
-	"holdfast/ui"
 )
 
 // A reloading is a server that reads its files again at HUP.
@@ -111,56 +107,19 @@ func bearer(token string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
 }
 
-// HUP reads all files of users. The logins of a user who is gone, or has another password or role, end at once. A file
-// that is not valid changes nothing.
+// HUP reads all files of users. A file that is not valid changes nothing.
 func TestHangUpReloadsEveryFileOfUsers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	line := func(name string, role ui.Role, password string) string {
-		l, err := ui.HashPassword(name, role, password)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	ann, bob := line("ann", ui.Operator, "correct horse"), line("bob", ui.Viewer, "correct horse")
-	writeSecret(t, dir, "page", ann, bob)
 	writeSecret(t, dir, "users", "ann:s3cret", "bob:s3cret")
 	writeSecret(t, dir, "tokens", "0123456789abcdef", "fedcba9876543210")
-	s := startReloading(t, dir, "--ui", "127.0.0.1:0", "--ui-users", "page", "--terraform", "127.0.0.1:0", "--terraform-users", "users", "--terraform-tokens", "tokens")
-	home := s.at["ui"]
-	logIn := func(name string) (*http.Client, bool) {
-		b := browser(t)
-		_, text := submit(t, b, home+"login", url.Values{"name": {name}, "password": {"correct horse"}})
-		return b, !strings.Contains(text, "Password")
-	}
-	in := func(b *http.Client) bool {
-		code, _ := surf(t, b, home)
-		return code == http.StatusOK
-	}
-	annsPage, ok := logIn("ann")
-	bobsPage, ok2 := logIn("bob")
-	if !ok || !ok2 {
-		t.Fatal("ann or bob cannot log in")
-	}
-	stream, err := bobsPage.Get(home + "events")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Body.Close()
+	s := startReloading(t, dir, "--terraform", "127.0.0.1:0", "--terraform-users", "users", "--terraform-tokens", "tokens")
 	want := func(ann, bob bool, what string) {
 		t.Helper()
 		for name, tt := range map[string]struct {
-			page     *http.Client
 			token    string
 			expected bool
-		}{"ann": {annsPage, "0123456789abcdef", ann}, "bob": {bobsPage, "fedcba9876543210", bob}} {
-			if got := in(tt.page); got != tt.expected {
-				t.Errorf("%s: the login of %s lives: %v", what, name, got)
-			}
-			if _, got := logIn(name); got != tt.expected {
-				t.Errorf("%s: %s logs in: %v", what, name, got)
-			}
+		}{"ann": {"0123456789abcdef", ann}, "bob": {"fedcba9876543210", bob}} {
 			status := map[bool]int{true: 404, false: 401}[tt.expected]
 			if got := s.terraform("GET", "/tf/a/b", "", basic(name, "s3cret")); got != status {
 				t.Errorf("%s: the backend answers %s with %d; want %d", what, name, got, status)
@@ -171,30 +130,15 @@ func TestHangUpReloadsEveryFileOfUsers(t *testing.T) {
 		}
 	}
 	want(true, true, "at first")
-	for _, name := range []string{"page", "users", "tokens"} {
+	for _, name := range []string{"users", "tokens"} {
 		s.write(name, "nonsense")
 	}
-	s.reload("users of the page not reloaded", "users of the Terraform backend not reloaded")
+	s.reload("users of the Terraform backend not reloaded")
 	want(true, true, "after files that are not valid")
-	s.write("page", ann)
 	s.write("users", "ann:s3cret")
 	s.write("tokens", "0123456789abcdef")
-	s.reload("users of the page reloaded", "users of the Terraform backend reloaded")
+	s.reload("users of the Terraform backend reloaded")
 	want(true, false, "without bob")
-	if _, err := io.Copy(io.Discard, stream.Body); err != nil && !strings.Contains(err.Error(), "EOF") {
-		t.Error(err)
-	}
-	s.write("page", line("ann", ui.Viewer, "correct horse"), bob)
-	s.reload()
-	if in(annsPage) {
-		t.Error("the login of ann lives, though she has another role")
-	}
-	if in(bobsPage) {
-		t.Error("the login of bob is back")
-	}
-	if _, ok := logIn("bob"); !ok {
-		t.Error("bob cannot log in again")
-	}
 }
 
 // The backend's own login at the server is none of the users: it outlives every reload.
@@ -224,19 +168,4 @@ func TestHangUpKeepsTheBackendLoggedIn(t *testing.T) {
 	s.write("serve.yaml", "auth-required: [sasl]")
 	s.reload("configuration not reloaded", "--terraform needs digest")
 	lock("after a file that is refused")
-}
-
-// A reload does not shut the page out of its own server.
-func TestHangUpKeepsThePageLoggedIn(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	writeSecret(t, dir, "users", "ann:s3cret")
-	writeSecret(t, dir, "serve.yaml", "{}")
-	s := startReloading(t, dir, "--config", "serve.yaml", "--ui", "127.0.0.1:0", "--auth-users", "users")
-	s.write("serve.yaml", "auth-required: [digest]")
-	s.reload("configuration not reloaded", "do not go together")
-	b := browser(t)
-	if code, text := surf(t, b, s.at["ui"]); code != http.StatusOK || strings.Contains(text, "login required") {
-		t.Errorf("%d %s", code, text)
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/daemon"
+	"holdfast/internal/htpasswd"
 	"holdfast/ui"
 	"holdfast/zk"
 )
@@ -135,6 +136,7 @@ func (f *uiFlags) access(l net.Listener, keys *keyring, announce func(url string
 	}
 	cfg := ui.AccessConfig{
 		Addr: l.Addr(), TLS: keys != nil, Owner: owner(), ReadOnly: f.readOnly, Hosts: f.hosts, Logger: log,
+		Admitted: daemon.Admit,
 		Announce: func(path string) { announce(scheme + "://" + f.address(l.Addr()) + path) },
 	}
 	var err error
@@ -149,6 +151,21 @@ func (f *uiFlags) access(l net.Listener, keys *keyring, announce func(url string
 		return nil, nil, term.Usage("", "%w", err)
 	}
 	return a, l, nil
+}
+
+// follow gives the page the users again whenever their file has changed, until ctx ends.
+func (f *uiFlags) follow(ctx context.Context, watch *htpasswd.Watch, access *ui.Access, log *slog.Logger) {
+	watch.Follow(ctx, func() {
+		users, err := f.readUsers()
+		if err == nil {
+			err = access.SetUsers(users)
+		}
+		if err != nil {
+			log.Error("ui: users not reloaded; the present ones stay in force", "err", err)
+			return
+		}
+		log.Info("ui: users reloaded")
+	})
 }
 
 // readUsers reads the file of the users. It returns nil if there is none.
@@ -205,12 +222,14 @@ func serveUI(g *conn.Flags, cmd *cobra.Command, f *uiFlags, prefix string) error
 		return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("--listen %s: %w", term.Cut(f.listen, 80), err), Hint: "choose another address with --listen, or end the process that listens there"}
 	}
 	defer l.Close()
+	l = daemon.AdmissionListener(l, daemon.WithinFiles(uiConnections))
 	return stay(ctx, g, say, func(c *conn.Connection) error {
 		// A server that wants a login refuses the first request: that is an error now, and not only on the page.
 		if err := zk.Retry(ctx, func() error { _, _, err := c.Client.Exists(ctx, parent(prefix)); return err }); err != nil {
 			return err
 		}
 		announced := make(chan string, 1) // the first URL: the page is there before it is printed
+		watch := htpasswd.NewWatch(f.users)
 		access, l, err := f.access(l, keys, func(url string) {
 			select {
 			case announced <- url:
@@ -221,12 +240,14 @@ func serveUI(g *conn.Flags, cmd *cobra.Command, f *uiFlags, prefix string) error
 		if err != nil {
 			return err
 		}
+		go f.follow(ctx, watch, access, log)
 		page, err := ui.New(ui.Config{Client: c.Client, Prefix: prefix, Namespace: g.Namespace, Server: g.Server, Access: access})
 		if err != nil {
 			return err
 		}
 		defer page.Close()
 		server := access.Server(page)
+		server.ConnContext = daemon.TrackConn
 		systemd := daemon.NewNotifier(log)
 		defer context.AfterFunc(ctx, func() {
 			systemd.Stopping()
@@ -237,8 +258,8 @@ func serveUI(g *conn.Flags, cmd *cobra.Command, f *uiFlags, prefix string) error
 		}
 		announced <- "" // from now on, URLs are printed at once
 		systemd.Ready()
-		if err := server.Serve(daemon.BoundedListener(l, uiConnections)); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
-			return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("ui: %w", err)}
+		if err := server.Serve(l); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
+			return &term.Fault{term.ExitFailed, fmt.Errorf("ui: %w", err), ""}
 		}
 		return nil
 	})
