@@ -259,7 +259,7 @@ func serveUI(g *conn.Flags, cmd *cobra.Command, f *uiFlags, prefix string) error
 		announced <- "" // from now on, URLs are printed at once
 		systemd.Ready()
 		if err := server.Serve(l); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
-			return &term.Fault{term.ExitFailed, fmt.Errorf("ui: %w", err), ""}
+			return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("ui: %w", err)}
 		}
 		return nil
 	})
