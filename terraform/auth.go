@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -8,36 +9,35 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
+
+	"holdfast/internal/htpasswd"
 )
 
-// An account is a user or a token. It keeps hashes of the secrets, so a comparison takes the same time whatever their
-// lengths.
-type account struct{ name, secret [sha256.Size]byte }
+// A token is a hash of a bearer token, so a comparison takes the same time whatever the lengths.
+type token [sha256.Size]byte
 
-// Credentials are the users and the bearer tokens that may use a Backend. The zero value has none.
+// Credentials are the users and the bearer tokens that may use a Backend. The zero value has none. They must not change
+// while a Backend uses them.
 type Credentials struct {
-	users  []account
-	tokens []account
+	users  *htpasswd.Users // nil: none
+	tokens []token
 }
 
-// ParseUsers reads user:password lines for basic authentication. Empty lines and lines that begin with # are skipped.
+// ParseUsers reads the users for basic authentication from an htpasswd file: one line NAME:HASH each, with a hash of bcrypt.
+// It replaces those that c has. Its errors show no hash.
 func (c *Credentials) ParseUsers(text string) error {
-	for n, line := range lines(text) {
-		user, password, ok := strings.Cut(line, ":")
-		if !ok || user == "" || password == "" {
-			return fmt.Errorf("line %d: want user:password", n)
-		}
-		c.AddUser(user, password)
+	users, err := htpasswd.Parse(text)
+	if err != nil {
+		return err
 	}
-	if len(c.users) == 0 {
-		return errors.New("no users")
-	}
+	c.users = users
 	return nil
 }
 
-// AddUser adds a user for basic authentication.
-func (c *Credentials) AddUser(user, password string) {
-	c.users = append(c.users, account{sha256.Sum256([]byte(user)), sha256.Sum256([]byte(password))})
+// OneUser returns Credentials of one user, for a program that makes the password itself: it must be too long to be guessed.
+func OneUser(name, password string) Credentials {
+	return Credentials{users: htpasswd.One(name, password)}
 }
 
 // minToken is the least length of a bearer token in bytes: a token has no name beside it, so it must not be guessed.
@@ -45,11 +45,17 @@ const minToken = 16
 
 // ParseTokens reads bearer tokens, one a line. Empty lines and lines that begin with # are skipped.
 func (c *Credentials) ParseTokens(text string) error {
-	for n, line := range lines(text) {
-		if len(line) < minToken {
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimRight(line, "\r\n")
+		switch {
+		case strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"):
+		case len(line) < minToken:
 			return fmt.Errorf("line %d: the token has %d bytes: want at least %d", n, len(line), minToken)
+		default:
+			c.tokens = append(c.tokens, sha256.Sum256([]byte(line)))
 		}
-		c.tokens = append(c.tokens, account{secret: sha256.Sum256([]byte(line))})
 	}
 	if len(c.tokens) == 0 {
 		return errors.New("no tokens")
@@ -57,42 +63,69 @@ func (c *Credentials) ParseTokens(text string) error {
 	return nil
 }
 
-// lines returns the lines with content, by their numbers.
-func lines(text string) func(yield func(int, string) bool) {
-	return func(yield func(int, string) bool) {
-		n := 0
-		for line := range strings.Lines(text) {
-			n++
-			line = strings.TrimRight(line, "\r\n")
-			if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") && !yield(n, line) {
-				return
-			}
-		}
-	}
+// Empty reports whether there is no user and no token.
+func (c Credentials) Empty() bool { return c.users == nil && len(c.tokens) == 0 }
+
+// A caller is the user or the token of a request.
+type caller struct {
+	user  htpasswd.User
+	token token
 }
 
-// Empty reports whether there is no user and no token.
-func (c Credentials) Empty() bool { return len(c.users)+len(c.tokens) == 0 }
+// has reports whether a caller may go on.
+func (c Credentials) has(who caller) bool {
+	return c.Empty() || c.users != nil && c.users.Has(who.user) || c.hasToken(who.token)
+}
 
-// admit reports whether the request has valid credentials. It compares with all of them, in constant time.
-func (c Credentials) admit(r *http.Request) bool {
-	if c.Empty() {
-		return true
-	}
+// hasToken compares with all tokens, in constant time.
+func (c Credentials) hasToken(t token) bool {
 	found := 0
-	if user, password, ok := r.BasicAuth(); ok {
-		name, secret := sha256.Sum256([]byte(user)), sha256.Sum256([]byte(password))
-		for _, a := range c.users {
-			found |= subtle.ConstantTimeCompare(name[:], a.name[:]) & subtle.ConstantTimeCompare(secret[:], a.secret[:])
-		}
-	}
-	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
-		secret := sha256.Sum256([]byte(strings.TrimSpace(token)))
-		for _, a := range c.tokens {
-			found |= subtle.ConstantTimeCompare(secret[:], a.secret[:])
-		}
+	for _, known := range c.tokens {
+		found |= subtle.ConstantTimeCompare(t[:], known[:])
 	}
 	return found == 1
+}
+
+// A guess that is refused has to wait, or is wrong if wait is 0.
+type guess struct{ wait time.Duration }
+
+func (g guess) Error() string { return "wrong user, password or token" }
+
+// admit finds the caller of a request. Passwords that were right before need no hash and no attempt of guard.
+func (c Credentials) admit(ctx context.Context, r *http.Request, guard *htpasswd.Limiter) (who caller, err error) {
+	if c.Empty() {
+		return who, nil
+	}
+	if scheme, text, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		who.token = sha256.Sum256([]byte(strings.TrimSpace(text)))
+		if c.hasToken(who.token) {
+			return who, nil
+		}
+		return who, guess{}
+	}
+	name, password, ok := r.BasicAuth()
+	if !ok || c.users == nil {
+		return who, guess{}
+	}
+	if who.user, ok = c.users.Proven(name, password); ok {
+		return who, nil
+	}
+	from := htpasswd.AddressOf(r)
+	if wait := guard.Take(from); wait > 0 {
+		return who, guess{wait}
+	}
+	if who.user, ok = c.users.Check(ctx, name, password); !ok {
+		return who, guess{}
+	}
+	guard.GiveBack(from)
+	return who, nil
+}
+
+// inherit takes over from old which passwords were right.
+func (c Credentials) inherit(old Credentials) {
+	if c.users != nil && old.users != nil {
+		c.users.Inherit(old.users)
+	}
 }
 
 // rebound reports whether a request may come from a web page whose name points to this machine. Such a page knows no

@@ -12,10 +12,12 @@ import (
 	"net/http"
 	"path"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
 	"holdfast"
+	"holdfast/internal/htpasswd"
 	"holdfast/zk"
 )
 
@@ -39,6 +41,8 @@ type Config struct {
 	MaxWaiters int           // the most LOCK requests that are held open; 0 is 1000
 	Versions   int           // how many versions are kept; 0 is 50
 
+	// Admitted is called with each request whose credentials are right, before it is answered. nil is no function.
+	Admitted func(*http.Request)
 	// Audit is called after a force-unlock. nil is no function.
 	Audit func(context.Context, Event)
 	// Logger gets the requests that were refused or failed. nil logs nothing. States are not logged.
@@ -64,11 +68,12 @@ type Backend struct {
 	alive            context.Context // until Close
 	stop             context.CancelFunc
 	guard            *http.CrossOriginProtection
+	guesses          *htpasswd.Limiter
 	opened           time.Time
 
 	mu       sync.Mutex // guards the fields below
 	users    Credentials
-	requests map[*http.Request]context.CancelCauseFunc // that are being answered
+	requests map[*http.Request]answering // that are being answered
 	closed   bool
 	holds    map[string]*held // of Config.Ephemeral, by lock path and id
 	lost     chan struct{}
@@ -126,9 +131,9 @@ func New(cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("terraform: %d versions: want at most %d", cfg.Versions, maxVersions)
 	}
 	b := &Backend{
-		cfg: cfg, upload: make(chan struct{}, maxTransfers), download: make(chan struct{}, maxTransfers), mux: http.NewServeMux(), guard: http.NewCrossOriginProtection(),
+		cfg: cfg, upload: make(chan struct{}, maxTransfers), download: make(chan struct{}, maxTransfers), mux: http.NewServeMux(), guard: http.NewCrossOriginProtection(), guesses: htpasswd.NewLimiter(),
 		holds: make(map[string]*held), lost: make(chan struct{}), granted: newRecent(), released: newRecent(), unstored: newRecent(), stored: newRecent(),
-		taking: make(map[string]int), opened: time.Now(), users: cfg.Credentials, requests: make(map[*http.Request]context.CancelCauseFunc),
+		taking: make(map[string]int), opened: time.Now(), users: cfg.Credentials, requests: make(map[*http.Request]answering),
 	}
 	b.alive, b.stop = context.WithCancel(context.Background())
 	b.blobs = nodeBlobs{b}
@@ -158,32 +163,59 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case b.cfg.Credentials.Empty() && rebound(r):
 		http.Error(w, "use localhost or an IP address, or give the server users", http.StatusForbidden)
 	default:
-		ctx, end, ok := b.admit(r)
+		ctx, end, err := b.admit(r)
 		defer end()
-		if !ok {
-			w.Header().Set("WWW-Authenticate", `Basic realm="holdfast", charset="UTF-8"`)
-			http.Error(w, "wrong user, password or token", http.StatusUnauthorized)
+		if err != nil {
+			refuseGuess(w, err)
 			return
+		}
+		if b.cfg.Admitted != nil {
+			b.cfg.Admitted(r)
 		}
 		b.mux.ServeHTTP(w, r.WithContext(ctx))
 	}
 }
 
+func refuseGuess(w http.ResponseWriter, err error) {
+	if g, ok := errors.AsType[guess](err); ok && g.wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(g.wait/time.Second)+1))
+		http.Error(w, "too many wrong passwords from this address", http.StatusTooManyRequests)
+		return
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="holdfast", charset="UTF-8"`)
+	http.Error(w, err.Error(), http.StatusUnauthorized)
+}
+
+// An answering is a request that is being answered.
+type answering struct {
+	who    caller
+	cancel context.CancelCauseFunc
+}
+
 // admit checks the credentials of a request. ctx ends with the request, or when they are removed.
-func (b *Backend) admit(r *http.Request) (ctx context.Context, end func(), ok bool) {
+func (b *Backend) admit(r *http.Request) (ctx context.Context, end func(), err error) {
+	b.mu.Lock()
+	users := b.users
+	b.mu.Unlock()
+	hashing, done := context.WithTimeout(r.Context(), patience)
+	who, err := users.admit(hashing, r, b.guesses)
+	done()
+	if err != nil {
+		return nil, func() {}, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.users.admit(r) {
-		return nil, func() {}, false
+	if !b.users.has(who) { // they have changed since
+		return nil, func() {}, guess{}
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
-	b.requests[r] = cancel
+	b.requests[r] = answering{who, cancel}
 	return ctx, func() {
 		b.mu.Lock()
 		delete(b.requests, r)
 		b.mu.Unlock()
 		cancel(nil)
-	}, true
+	}, nil
 }
 
 var errRemoved = errors.New("the credentials of the request were removed")
@@ -196,10 +228,11 @@ func (b *Backend) SetCredentials(c Credentials) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	c.inherit(b.users)
 	b.users = c
-	for r, cancel := range b.requests {
-		if !c.admit(r) {
-			cancel(errRemoved)
+	for _, a := range b.requests {
+		if !c.has(a.who) {
+			a.cancel(errRemoved)
 		}
 	}
 	return nil

@@ -308,8 +308,9 @@ func TestSetCredentials(t *testing.T) {
 		}
 		return c
 	}
+	alicesLine := userLine(t, "alice", "s3cret:x")
 	b := newBackend(t, func(c *terraform.Config) {
-		c.Credentials = credentials("alice:s3cret\nbob:hunter22", "0123456789abcdef\nfedcba9876543210")
+		c.Credentials = credentials(alicesLine+"\n"+userLine(t, "bob", "hunter22"), "0123456789abcdef\nfedcba9876543210")
 		c.Poll = patience
 	})
 	as := func(header string) func(id string) answer {
@@ -318,7 +319,7 @@ func TestSetCredentials(t *testing.T) {
 			return c.do("LOCK", c.base+"/lock", c.json(), "Authorization", header)
 		}
 	}
-	alice, bob := as("Basic YWxpY2U6czNjcmV0"), as("Basic Ym9iOmh1bnRlcjIy")
+	alice, bob := as("Basic YWxpY2U6czNjcmV0Ong="), as("Basic Ym9iOmh1bnRlcjIy")
 	first, second := as("Bearer 0123456789abcdef"), as("Bearer fedcba9876543210")
 	want(t, "LOCK", alice("run1"), 200)
 	want(t, "first LOCK of bob", bob("run2"), 423)
@@ -338,11 +339,11 @@ func TestSetCredentials(t *testing.T) {
 	if err := b.SetCredentials(terraform.Credentials{}); err == nil {
 		t.Error("a backend with credentials loses them")
 	}
-	if err := b.SetCredentials(credentials("alice:s3cret", "0123456789abcdef")); err != nil {
+	if err := b.SetCredentials(credentials(alicesLine, "0123456789abcdef")); err != nil {
 		t.Fatal(err)
 	}
 	holder := b.client("run1")
-	want(t, "UNLOCK", holder.do("UNLOCK", holder.base+"/lock", holder.json(), "Authorization", "Basic YWxpY2U6czNjcmV0"), 200)
+	want(t, "UNLOCK", holder.do("UNLOCK", holder.base+"/lock", holder.json(), "Authorization", "Basic YWxpY2U6czNjcmV0Ong="), 200)
 	for range 2 {
 		if a := <-waits; a.status == 200 {
 			t.Fatalf("LOCK that waits: %v", a)
@@ -351,7 +352,7 @@ func TestSetCredentials(t *testing.T) {
 	want(t, "bob", bob("run2"), 401)
 	want(t, "second token", second("run3"), 401)
 	want(t, "first token", first("run4"), 200)
-	if err := newBackend(t).SetCredentials(credentials("alice:s3cret", "0123456789abcdef")); err == nil {
+	if err := newBackend(t).SetCredentials(credentials(alicesLine, "0123456789abcdef")); err == nil {
 		t.Error("a backend without credentials gets some")
 	}
 }

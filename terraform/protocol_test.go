@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"holdfast/terraform"
@@ -219,7 +220,7 @@ func TestLocksOnly(t *testing.T) {
 
 func TestCredentials(t *testing.T) {
 	var cred terraform.Credentials
-	if err := cred.ParseUsers("# ours\nalice:s3cret:x\n\nbob:hunter22\n"); err != nil {
+	if err := cred.ParseUsers("# ours\n" + userLine(t, "alice", "s3cret:x") + "\n\n" + userLine(t, "bob", "hunter22") + "\n"); err != nil {
 		t.Fatal(err)
 	}
 	if err := cred.ParseTokens("0123456789abcdef0\n"); err != nil {
@@ -240,15 +241,42 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%q: %v; want %d", try.header, a, try.status)
 		}
 	}
-	for _, bad := range []string{"", "alice", ":x", "alice:", "# nobody"} {
-		if err := new(terraform.Credentials).ParseUsers(bad); err == nil {
-			t.Errorf("ParseUsers(%q) accepts it", bad)
+	for _, bad := range []string{"", "alice", ":x", "alice:s3cret", "# nobody"} {
+		if err := new(terraform.Credentials).ParseUsers(bad); err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("ParseUsers(%q): %v", bad, err)
 		}
 	}
 	for _, bad := range []string{"", "short", "# 0123456789abcdef"} {
 		if err := new(terraform.Credentials).ParseTokens(bad); err == nil || strings.Contains(err.Error(), "short\"") {
 			t.Errorf("ParseTokens(%q): %v", bad, err)
 		}
+	}
+}
+
+// Guesses from one address have to wait. A client whose password was right before does not.
+func TestGuessesHaveToWait(t *testing.T) {
+	var cred terraform.Credentials
+	if err := cred.ParseUsers(userLine(t, "alice", "s3cret:x") + "\n" + userLine(t, "bob", "hunter22")); err != nil {
+		t.Fatal(err)
+	}
+	var admitted atomic.Int64
+	b := newBackend(t, func(c *terraform.Config) {
+		c.Credentials = cred
+		c.Admitted = func(*http.Request) { admitted.Add(1) }
+	})
+	c := b.client("a1")
+	get := func(user, password string) answer {
+		return c.do("GET", c.base, nil, "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+	}
+	want(t, "alice", get("alice", "s3cret:x"), 404)
+	for range 5 {
+		want(t, "guess", get("alice", "guess"), 401)
+	}
+	want(t, "guess too many", get("alice", "guess"), 429)
+	want(t, "bob", get("bob", "hunter22"), 429)
+	want(t, "alice again", get("alice", "s3cret:x"), 404)
+	if n := admitted.Load(); n != 2 {
+		t.Errorf("%d requests admitted; want 2", n)
 	}
 }
 

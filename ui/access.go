@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"holdfast/internal/htpasswd"
 )
 
 // A Role says what a user may do.
@@ -72,7 +74,7 @@ type Access struct {
 	cookie string
 	log    *slog.Logger
 	cross  *http.CrossOriginProtection
-	guard  *limiter
+	guard  *htpasswd.Limiter
 
 	mu       sync.Mutex // guards the fields below
 	users    *Users     // nil as AccessConfig.Users is
@@ -93,7 +95,7 @@ func NewAccess(cfg AccessConfig) (*Access, error) {
 			return nil, fmt.Errorf("ui: %q is no host name: want a name such as locks.example.com, without port", h)
 		}
 	}
-	a := &Access{cfg: cfg, log: cfg.Logger, cross: http.NewCrossOriginProtection(), guard: newLimiter(), users: cfg.Users, sessions: make(map[[sha256.Size]byte]*login)}
+	a := &Access{cfg: cfg, log: cfg.Logger, cross: http.NewCrossOriginProtection(), guard: htpasswd.NewLimiter(), users: cfg.Users, sessions: make(map[[sha256.Size]byte]*login)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -119,9 +121,12 @@ func (a *Access) SetUsers(u *Users) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if u != nil {
+		u.all.Inherit(a.users.all)
+	}
 	a.users = u
 	for key, l := range a.sessions {
-		if u != nil && !u.has(l.name, l.account) {
+		if u != nil && !u.has(l.account) {
 			a.drop(key)
 		}
 	}
@@ -308,19 +313,4 @@ func (a *Access) foreign(r *http.Request) string {
 func (a *Access) refuse(w http.ResponseWriter, r *http.Request, status int, why, hint string) {
 	a.log.Warn("ui: request refused", "why", why, "method", r.Method, "path", r.URL.Path, "host", r.Host, "remote", r.RemoteAddr, "user", userOf(r).Name)
 	a.show(w, r, status, actPage{Title: "Refused", Refused: why, Hint: hint})
-}
-
-// addressOf returns the address of the client for the limits: of IPv6, the network that one client has.
-func addressOf(r *http.Request) string {
-	ap, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr // a Unix socket
-	}
-	ip := ap.Addr().Unmap().WithZone("")
-	if ip.Is6() {
-		if p, err := ip.Prefix(64); err == nil {
-			return p.String()
-		}
-	}
-	return ip.String()
 }

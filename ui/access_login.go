@@ -14,12 +14,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"holdfast/internal/htpasswd"
 )
 
 // A login is a browser that is logged in.
 type login struct {
 	name    string
-	account // without a hash: of the one-time URL
+	account // without a user: of the one-time URL
 	expires time.Time
 	ctx     context.Context // ends with the login
 	end     context.CancelFunc
@@ -65,7 +67,7 @@ func (a *Access) admit(w http.ResponseWriter, name string, as account) bool {
 	now := time.Now()
 	l := &login{name: name, account: as, expires: now.Add(sessionLife)}
 	a.mu.Lock()
-	if a.users != nil && !a.users.has(name, as) {
+	if a.users != nil && !a.users.has(as) {
 		a.mu.Unlock()
 		return false
 	}
@@ -177,8 +179,8 @@ func (a *Access) serveLogin(w http.ResponseWriter, r *http.Request) {
 	if !a.readForm(w, r) {
 		return
 	}
-	from := addressOf(r)
-	if wait := a.guard.take(from); wait > 0 {
+	from := htpasswd.AddressOf(r)
+	if wait := a.guard.Take(from); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 		a.refuse(w, r, http.StatusTooManyRequests, "too many attempts to log in", "Wait a minute.")
 		return
@@ -190,7 +192,7 @@ func (a *Access) serveLogin(w http.ResponseWriter, r *http.Request) {
 		a.show(w, r, http.StatusUnauthorized, actPage{Title: "Log in", Login: true, Next: local(r.PostForm.Get("next")), Refused: "wrong name or password"})
 		return
 	}
-	a.guard.giveBack(from)
+	a.guard.GiveBack(from)
 	a.log.Info("ui: logged in", "name", name, "role", string(as.role), "remote", r.RemoteAddr)
 	redirect(w, r, local(r.PostForm.Get("next")))
 }

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"holdfast/internal/htpasswd"
 )
 
 var home = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7480}
@@ -108,7 +110,7 @@ var testUsers = sync.OnceValue(func() string {
 		name string
 		role Role
 	}{{"ann", Operator}, {"vic", Viewer}} {
-		line, err := hashPassword(u.name, u.role, "correct horse", leastRounds)
+		line, err := hashPassword(u.name, u.role, "correct horse", htpasswd.LeastCost)
 		if err != nil {
 			panic(err)
 		}
@@ -388,8 +390,8 @@ func TestGuessesAreLimited(t *testing.T) {
 				refused++
 			}
 		}
-		if refused != 20-burst {
-			t.Errorf("%d of 20 guesses refused; want %d", refused, 20-burst)
+		if refused != 20-5 {
+			t.Errorf("%d of 20 guesses refused; want %d", refused, 20-5)
 		}
 		if w := d.logIn("ann", "correct horse"); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
 			t.Errorf("the right password: %d", w.Code)
@@ -397,7 +399,7 @@ func TestGuessesAreLimited(t *testing.T) {
 		if w := d.logIn("ann", "correct horse", "Remote: 127.0.0.2:40000"); w.Code != http.StatusSeeOther {
 			t.Errorf("another address: %d", w.Code)
 		}
-		time.Sleep(refill)
+		time.Sleep(15 * time.Second)
 		if w := d.logIn("ann", "correct horse"); w.Code != http.StatusSeeOther {
 			t.Errorf("after the wait: %d", w.Code)
 		}
@@ -411,49 +413,17 @@ func TestALoginForgivesNoGuesses(t *testing.T) {
 		d := newDoor(t, AccessConfig{Users: users(t)})
 		guesses := 0
 		for range 5 {
-			for range burst - 1 {
+			for range 5 - 1 {
 				if d.logIn("vic", "guess guess").Code != http.StatusTooManyRequests {
 					guesses++
 				}
 			}
 			d.logIn("ann", "correct horse")
 		}
-		if guesses > burst {
-			t.Errorf("%d guesses; want %d at most", guesses, burst)
+		if guesses > 5 {
+			t.Errorf("%d guesses; want %d at most", guesses, 5)
 		}
 		time.Sleep(sessionLife)
-	})
-}
-
-// The memory of the limiter is bounded, and a flood of addresses frees nobody. One client of IPv6 has a network.
-func TestTheLimiterIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter()
-		for range burst {
-			l.take("victim")
-		}
-		for i := range 2 * mostAddresses {
-			l.take(fmt.Sprint(i))
-		}
-		if len(l.full) > mostAddresses {
-			t.Errorf("%d addresses; want %d at most", len(l.full), mostAddresses)
-		}
-		if l.take("victim") == 0 {
-			t.Error("a flood has given an address its attempts back")
-		}
-		time.Sleep(burst * refill * 2)
-		if l.take("new") != 0 {
-			t.Error("a new address is refused after the flood")
-		}
-		r := httptest.NewRequest("GET", "/", nil)
-		seen := make(map[string]bool)
-		for _, remote := range []string{"[2001:db8::1]:1", "[2001:db8::ffff:2]:2", "[::ffff:192.0.2.1]:3", "192.0.2.1:4"} {
-			r.RemoteAddr = remote
-			seen[addressOf(r)] = true
-		}
-		if len(seen) != 2 {
-			t.Errorf("%v", seen)
-		}
 	})
 }
 
@@ -500,7 +470,7 @@ func TestLongFormsAreRefused(t *testing.T) {
 	if w := d.logIn("ann", strings.Repeat("x", mostForm)); w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("%d", w.Code)
 	}
-	if w := d.logIn("ann", strings.Repeat("x", longestPassword+1)); w.Code != http.StatusUnauthorized {
+	if w := d.logIn("ann", strings.Repeat("x", 1025)); w.Code != http.StatusUnauthorized {
 		t.Errorf("a long password: %d", w.Code)
 	}
 	if w := send(d, "POST", "/login", nil); w.Code != http.StatusUnauthorized {
@@ -511,26 +481,26 @@ func TestLongFormsAreRefused(t *testing.T) {
 func TestUsersFile(t *testing.T) {
 	t.Parallel()
 	ann := strings.Split(testUsers(), "\n")[0]
-	secret := ann[strings.LastIndexByte(ann, '$')+1:]
+	name, rest, _ := strings.Cut(ann, ":")
+	hash, _, _ := strings.Cut(rest, ":")
 	for text, want := range map[string]string{
-		"# comment\n\n" + ann + "\r\n": "",
-		"":                             "no users",
-		ann + "\n" + ann:               "line 2",
-		"ann:operator":                 "want NAME:ROLE:HASH",
-		strings.Replace(ann, "operator", "root", 1):     "neither viewer nor operator",
-		strings.Replace(ann, "ann", "a b", 1):           "is no name",
-		strings.Replace(ann, "100000", "1000", 1):       "rounds; want",
-		strings.Replace(ann, "100000", "9999999999", 1): "rounds; want",
-		strings.Replace(ann, "sha256", "md5", 1):        "holdfast ui passwd",
-		ann[:len(ann)-2]:                                "damaged",
-		"ann:operator:correct horse":                    "does not have the form",
+		"# comment\n\n" + ann + "\r\n":              "",
+		name + ":" + hash:                           "", // as htpasswd makes it: a viewer
+		strings.Replace(ann, "operator", "root", 1): "neither viewer nor operator",
+		"ann:operator:" + hash:                      "no hash of bcrypt",
 	} {
 		_, err := ParseUsers(text)
 		switch {
 		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: %v; want %q", text, err, want)
-		case err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "horse")):
+		case err != nil && strings.Contains(err.Error(), hash[30:]):
 			t.Errorf("the error shows the secret: %v", err)
+		}
+	}
+	d := newDoor(t, AccessConfig{Users: users(t)})
+	for name, role := range map[string]Role{"ann": Operator, "vic": Viewer} {
+		if as, ok := d.present().check(t.Context(), name, "correct horse"); !ok || as.role != role {
+			t.Errorf("%s: %v %v", name, as.role, ok)
 		}
 	}
 	other, err := HashPassword("ann", Operator, "correct horse")
@@ -610,7 +580,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 // logins go on.
 func TestSetUsersEndsTheLoginsOfChangedUsers(t *testing.T) {
 	t.Parallel()
-	another, err := hashPassword("ann", Operator, "battery staple", leastRounds)
+	another, err := hashPassword("ann", Operator, "battery staple", htpasswd.LeastCost)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -623,7 +593,7 @@ func TestSetUsersEndsTheLoginsOfChangedUsers(t *testing.T) {
 		"vic goes":         {ann, false},
 		"ann goes":         {vic, true},
 		"another password": {another, true},
-		"another role":     {strings.Replace(ann, ":operator:", ":viewer:", 1), true},
+		"another role":     {strings.Replace(ann, ":operator", ":viewer", 1), true},
 	} {
 		d := newDoor(t, AccessConfig{Users: users(t)})
 		cookie := cookieOf(t, d.logIn("ann", "correct horse"))

@@ -45,7 +45,7 @@ func ofMendedServe() []mutant {
 		},
 		{
 			number: 988, bug: "the login of a user lives on after the user was removed", where: "holdfast until b1e0e1e",
-			edits: []edit{{"ui/access.go", "if u != nil && !u.has(l.name, l.account) {", "if u == nil && l != nil {"}},
+			edits: []edit{{"ui/access.go", "if u != nil && !u.has(l.account) {", "if u == nil && l != nil {"}},
 			pkg:   "ui", tests: []string{"TestSetUsersEndsTheLoginsOfChangedUsers"},
 		},
 		{
@@ -55,7 +55,7 @@ func ofMendedServe() []mutant {
 		},
 		{
 			number: 990, bug: "a request that waits gets the lock after its credentials were removed", where: "holdfast until b1e0e1e",
-			edits: []edit{{"terraform/backend.go", "\t\t\tcancel(errRemoved)\n", "\t\t\t_ = cancel\n"}},
+			edits: []edit{{"terraform/backend.go", "\t\t\ta.cancel(errRemoved)\n", "\t\t\t_ = a.cancel\n"}},
 			pkg:   "terraform", tests: []string{"TestSetCredentials"},
 		},
 		{

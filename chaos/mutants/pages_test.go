@@ -63,13 +63,13 @@ func ofPages() []mutant {
 		},
 		{
 			number: 791, bug: "what a proxy says of the address gives new attempts to log in", where: "CVE-2024-51504",
-			edits: []edit{{"ui/access.go", "\tap, err := netip.ParseAddrPort(r.RemoteAddr)\n", "\tif f := r.Header.Get(\"X-Forwarded-For\"); f != \"\" {\n\t\treturn f\n\t}\n\tap, err := netip.ParseAddrPort(r.RemoteAddr)\n"}},
+			edits: []edit{{"internal/htpasswd/limit.go", "\tap, err := netip.ParseAddrPort(r.RemoteAddr)\n", "\tif f := r.Header.Get(\"X-Forwarded-For\"); f != \"\" {\n\t\treturn f\n\t}\n\tap, err := netip.ParseAddrPort(r.RemoteAddr)\n"}},
 			pkg:   "ui", tests: []string{"TestGuessesAreLimited"},
 		},
 		{
 			number: 792, bug: "a flood of addresses gives a guesser its attempts back", where: "–",
-			edits: []edit{{"ui/access_limit.go", "\t\t\tif at.Before(now) {\n", "\t\t\tif at.Before(now) || other != \"\" {\n"}},
-			pkg:   "ui", tests: []string{"TestTheLimiterIsBounded"},
+			edits: []edit{{"internal/htpasswd/limit.go", "\t\t\tif at.Before(now) {\n", "\t\t\tif at.Before(now) || other != \"\" {\n"}},
+			pkg:   "internal/htpasswd", tests: []string{"TestTheLimiterIsBounded"},
 		},
 		{
 			number: 793, bug: "a link fills in the form of an action", where: "–",

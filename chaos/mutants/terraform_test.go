@@ -80,7 +80,7 @@ func ofTerraform() []mutant {
 		},
 		{
 			number: 835, bug: "one of several secrets is enough: the password of another user", where: "–",
-			edits: []edit{{"terraform/auth.go", "found |= subtle.ConstantTimeCompare(name[:], a.name[:]) & subtle", "found |= subtle.ConstantTimeCompare(name[:], name[:]) & subtle"}},
+			edits: []edit{{"internal/htpasswd/users.go", "\ta := u.all[name]\n\tif a == nil {\n\t\treturn User{}, false\n\t}\n\tknown, proof := a.proof.Load(), prove(name, password)", "\ta := u.all[name]\n\tif a == nil {\n\t\treturn User{}, false\n\t}\n\tknown, proof := a.proof.Load(), prove(name, password)\n\tfor _, other := range u.all {\n\t\tif p := other.proof.Load(); p != nil && *p == prove(other.Name, password) {\n\t\t\treturn a.User, true\n\t\t}\n\t}"}},
 			tests: []string{"TestCredentials"},
 		},
 		{

@@ -227,15 +227,13 @@ func (f *tfFlags) connect(g *conn.Flags, t conn.Target, say *term.Sayer, signals
 func (f *tfFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t conn.Target) (*terraformServer, []string, error) {
 	const user = "holdfast"
 	password := crand.Text()
-	var cred terraform.Credentials
-	cred.AddUser(user, password)
 	logs := serveLogFlags{level: logLevel{slog.LevelWarn}, format: g.Log.Format}
 	if g.Log.Verbose {
 		logs.level.Level = slog.LevelInfo
 	}
 	log := logs.logger(os.Stderr)
 	b, err := terraform.New(terraform.Config{
-		Client: c, Credentials: cred, Ephemeral: true, StateDir: f.stateDir, LocksOnly: f.locksOnly, Logger: log,
+		Client: c, Credentials: terraform.OneUser(user, password), Ephemeral: true, StateDir: f.stateDir, LocksOnly: f.locksOnly, Logger: log,
 		Audit: func(ctx context.Context, e terraform.Event) {
 			e.From = owner()
 			auditTerraform(ctx, c, e, log)

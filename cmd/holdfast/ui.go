@@ -79,7 +79,7 @@ Exit codes:
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.AddCommand(newUIPasswd())
+	cmd.AddCommand(newPasswd("ui", true))
 	return cmd
 }
 
@@ -164,7 +164,7 @@ func (f *uiFlags) readUsers() (*ui.Users, error) {
 	}
 	users, err := ui.ParseUsers(string(text))
 	if err != nil {
-		return nil, term.Misconfigured("holdfast ui passwd NAME makes a line", "%s: %s: %w", f.usersFlag, f.users, err)
+		return nil, term.Misconfigured("holdfast ui passwd NAME makes a line: NAME:HASH:ROLE, with a hash of bcrypt", "%s: %s: %w", f.usersFlag, f.users, err)
 	}
 	return users, nil
 }

@@ -35,6 +35,7 @@ import (
 //	cmd/holdfast → once     once → holdfast, internal/queue, internal/queue/names, zk
 //	cmd/holdfast → internal/mcp
 //	cmd/holdfast → terraform     terraform → holdfast, zk
+//	ui, terraform, cmd/holdfast → internal/htpasswd
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
@@ -129,7 +130,7 @@ var arrows = map[string]part{
 		reason:    "a fence needs a Hold's token and what guards the resource; programs without a database must not get one with the lock, so it is a package of its own",
 	},
 	"terraform": {
-		mayImport: []string{"", "zk"},
+		mayImport: []string{"", "internal/htpasswd", "zk"},
 		reason:    "the backend for Terraform is a user of locks and nodes, on whatever server: programs serve it themselves, so it brings no server, no flags and no command",
 	},
 	"chaos": {
@@ -151,8 +152,12 @@ var arrows = map[string]part{
 	},
 	"ui": {
 		// The packages below internal/ follow the locks and find the waits, for the commands, too.
-		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/htpasswd", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
+	},
+	"internal/htpasswd": {
+		external: []string{"golang.org/x/crypto"},
+		reason:   "who may log in follows from a file and a password: this package knows no page and no state",
 	},
 	"internal/supervise": {
 		external: []string{"golang.org/x/sys"},
@@ -168,7 +173,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/htpasswd", "internal/lend", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},

@@ -27,7 +27,7 @@ func TestPasswdMakesALineForTheFile(t *testing.T) {
 		"no name":          {"correct horse\n", []string{}, "no name given"},
 	} {
 		var out, said bytes.Buffer
-		cmd := newUIPasswd()
+		cmd := newPasswd("ui", true)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		cmd.SetIn(strings.NewReader(tt.input))
 		cmd.SetOut(&out)
@@ -46,5 +46,13 @@ func TestPasswdMakesALineForTheFile(t *testing.T) {
 		if _, perr := ui.ParseUsers(out.String()); err != nil || perr != nil {
 			t.Errorf("%s: %v, %v", name, err, perr)
 		}
+	}
+	var out bytes.Buffer
+	cmd := newPasswd("tf", false)
+	cmd.SetIn(strings.NewReader("correct horse"))
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"ann"})
+	if err := cmd.Execute(); err != nil || strings.Count(out.String(), ":") != 1 {
+		t.Errorf("%q, %v", &out, err)
 	}
 }
