@@ -45,7 +45,6 @@ type serveFlags struct {
 	limits   serveLimitsFlags
 	ui       serveUIFlags
 	log      serveLogFlags
-	tf       serveTerraformFlags
 	config   string // file
 	detached bool
 
@@ -61,9 +60,6 @@ func newServe() *cobra.Command {
 		Long: `serve stores nodes and sessions in a directory and serves them to ZooKeeper clients. It listens on the
 directory's own socket (for --server file://DIR) and on the addresses of --listen, --listen-tls and
 --unix. It prints one line for each address on stdout, then ready.
-
-With --terraform, serve is also a backend for Terraform and OpenTofu: it keeps their states and locks. See
-docs/howto/terraform.md and holdfast tf --help.
 
 INT and TERM stop serve. Sessions stay in the directory. HUP reloads certificates, users and limits.
 serve reloads changed certificates without HUP, too.
@@ -115,7 +111,6 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	f.limits.register(flags)
 	f.ui.register(flags)
 	f.log.register(flags)
-	f.tf.register(flags)
 	flags.StringVar(&f.config, "config", "", "YAML file with these flags as keys, without --; flags on the command line win")
 	flags.BoolVar(&f.detached, watchdog.DetachedFlag[2:], false, "")
 	_ = flags.MarkHidden(watchdog.DetachedFlag[2:])
@@ -135,7 +130,6 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if len(kept) > 0 {
 		log.Warn("serve: the host keeps settings of the job that started it: no permission to reset them", "kept", strings.Join(kept, ", "))
 	}
-	f.tls.others = f.tls.others || len(f.tf.listenTLS) > 0
 	keys, err := f.tls.open(f.from, log)
 	if err != nil {
 		return err
@@ -159,7 +153,6 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if err := f.auth.apply(&cfg, f.from, f.tls.clientCA); err != nil {
 		return err
 	}
-	f.tf.enrol(&cfg)
 	hosting, err := zklocal.OpenHost(cfg)
 	if err != nil {
 		return err
@@ -182,7 +175,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer end()
-	failed := make(chan error, len(listeners)+1+len(f.tf.listen)+len(f.tf.listenTLS))
+	failed := make(chan error, len(listeners)+1)
 	if f.admin != "" {
 		l, err := net.Listen("tcp", f.admin)
 		if err != nil {
@@ -222,21 +215,6 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	for _, l := range listeners {
 		go func() { failed <- hosting.Server().Serve(l) }()
 	}
-	var gateway *terraformServer
-	if f.tf.used() {
-		if gateway, err = f.tf.open(ctx, f, hosting, keys, log); err != nil {
-			return err
-		}
-		defer gateway.close()
-		lines = append(lines, gateway.lines...)
-		for _, l := range gateway.addrs {
-			go func() {
-				if err := gateway.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-					failed <- err
-				}
-			}()
-		}
-	}
 	log.Info("serve: connections that the limits, the open files and the memory allow", "connections", hosting.Server().Stats().ConnectionsMost)
 	for _, line := range append(lines, host.Ready) {
 		if _, err := fmt.Fprintln(stdout, line); err != nil && !f.detached {
@@ -256,14 +234,13 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			if slices.Contains(supervise.ReloadSignals, sig) {
 				systemd.Reloading()
 				keys.reload()
-				f.reload(ctx, hosting.Server(), page, gateway, log)
+				f.reload(ctx, hosting.Server(), page, log)
 				systemd.Ready()
 				continue
 			}
 			log.Info("serve: stopping", "signal", sig)
 			systemd.Stopping()
 			stopPage()
-			gateway.close()
 			return shutdown(hosting)
 		case <-hosting.Done():
 			return hosting.Err() // nil after --linger
@@ -288,9 +265,6 @@ func (f *serveFlags) check() error {
 		return err
 	}
 	if err := f.checkUI(); err != nil {
-		return err
-	}
-	if err := f.tf.check(f); err != nil {
 		return err
 	}
 	return f.checkAddresses()

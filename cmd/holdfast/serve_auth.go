@@ -27,20 +27,18 @@ func (a *serveAuthFlags) register(f *pflag.FlagSet) {
 }
 
 // reload reads the files again and gives their users to a running server. If a file is invalid, the
-// server keeps its present users. enrol adds the server's own.
-func (a *serveAuthFlags) reload(ctx context.Context, server *zkserver.Server, from origins, clientCA string, enrol func(*zkserver.Config), log *slog.Logger) {
+// server keeps its present users.
+func (a *serveAuthFlags) reload(ctx context.Context, server *zkserver.Server, from origins, clientCA string, log *slog.Logger) {
 	var cfg zkserver.Config
 	err := a.apply(&cfg, from, clientCA)
-	users := len(cfg.Users)
 	if err == nil {
-		enrol(&cfg)
 		err = server.SetUsers(ctx, cfg)
 	}
 	if err != nil {
 		log.Error("serve: users not reloaded; the present users stay in force", "err", err)
 		return
 	}
-	log.Info("serve: users reloaded", "users", users)
+	log.Info("serve: users reloaded", "users", len(cfg.Users))
 }
 
 // apply puts the flags into cfg and validates it.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 
@@ -12,13 +11,13 @@ import (
 )
 
 // reload reads the configuration file and the files of users again, and gives their limits and
-// users to a running server, its page and its backend for Terraform. If the file is invalid, nothing changes. If the
-// users of one of the three are invalid, its present users stay. All other settings need a restart; reload logs the
+// users to a running server and its page. If the file is invalid, nothing changes. If the
+// users of one of the two are invalid, its present users stay. All other settings need a restart; reload logs the
 // names of changed ones.
-func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, page *uiServer, gateway *terraformServer, log *slog.Logger) {
+func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, page *uiServer, log *slog.Logger) {
 	fresh, flags, err := f.readAgain()
-	if err == nil { // of the page and the backend that run
-		err = errors.Join(f.ui.checkLogin(fresh.from, fresh.auth.required), f.tf.checkLogin(fresh.from, fresh.auth.required))
+	if err == nil { // of the page that runs
+		err = f.ui.checkLogin(fresh.from, fresh.auth.required)
 	}
 	if err != nil {
 		log.Error("serve: configuration not reloaded; the present one stays in force", "err", err)
@@ -27,9 +26,8 @@ func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, page *
 	if changed := f.changedForGood(flags); len(changed) > 0 {
 		log.Warn("serve: changed settings need a restart", "settings", strings.Join(changed, ", "))
 	}
-	fresh.auth.reload(ctx, server, fresh.from, f.tls.clientCA, f.tf.enrol, log)
+	fresh.auth.reload(ctx, server, fresh.from, f.tls.clientCA, log)
 	page.reload(&fresh.ui, fresh.from)
-	gateway.reload(&fresh.tf, fresh.from, log)
 	if err := server.SetLimits(ctx, fresh.limits.limits); err != nil {
 		log.Error("serve: limits not reloaded", "err", err)
 		return
@@ -68,9 +66,7 @@ func (f *serveFlags) changedForGood(now *pflag.FlagSet) (names []string) {
 	var scratch serveFlags
 	scratch.auth.register(reloaded)
 	scratch.limits.registerLimits(reloaded)
-	for _, file := range []string{"ui-users", "terraform-users", "terraform-tokens"} {
-		reloaded.String(file, "", "")
-	}
+	reloaded.String("ui-users", "", "")
 	now.VisitAll(func(flag *pflag.Flag) {
 		before := f.flags.Lookup(flag.Name)
 		if reloaded.Lookup(flag.Name) == nil && before.Value.String() != flag.Value.String() {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -87,33 +86,9 @@ func (s *reloading) reload(texts ...string) {
 	}
 }
 
-// terraform returns the status of a request to the backend.
-func (s *reloading) terraform(method, path, body string, auth func(*http.Request)) int {
-	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.at["terraform"]+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	auth(r)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	resp.Body.Close()
-	return resp.StatusCode
-}
-
-func basic(user, password string) func(*http.Request) {
-	return func(r *http.Request) { r.SetBasicAuth(user, password) }
-}
-
-func bearer(token string) func(*http.Request) {
-	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
-}
-
-// HUP reads all files of users. The logins of a user who is gone, or has another password or role, end at once. A file
+// HUP reads the file of the users of the page. The logins of a user who is gone, or has another password or role, end at once. A file
 // that is not valid changes nothing.
-func TestHangUpReloadsEveryFileOfUsers(t *testing.T) {
+func TestHangUpReloadsTheUsersOfThePage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	line := func(name string, role ui.Role, password string) string {
@@ -125,9 +100,7 @@ func TestHangUpReloadsEveryFileOfUsers(t *testing.T) {
 	}
 	ann, bob := line("ann", ui.Operator, "correct horse"), line("bob", ui.Viewer, "correct horse")
 	writeSecret(t, dir, "page", ann, bob)
-	writeSecret(t, dir, "users", "ann:s3cret", "bob:s3cret")
-	writeSecret(t, dir, "tokens", "0123456789abcdef", "fedcba9876543210")
-	s := startReloading(t, dir, "--ui", "127.0.0.1:0", "--ui-users", "page", "--terraform", "127.0.0.1:0", "--terraform-users", "users", "--terraform-tokens", "tokens")
+	s := startReloading(t, dir, "--ui", "127.0.0.1:0", "--ui-users", "page")
 	home := s.at["ui"]
 	logIn := func(name string) (*http.Client, bool) {
 		b := browser(t)
@@ -152,34 +125,22 @@ func TestHangUpReloadsEveryFileOfUsers(t *testing.T) {
 		t.Helper()
 		for name, tt := range map[string]struct {
 			page     *http.Client
-			token    string
 			expected bool
-		}{"ann": {annsPage, "0123456789abcdef", ann}, "bob": {bobsPage, "fedcba9876543210", bob}} {
+		}{"ann": {annsPage, ann}, "bob": {bobsPage, bob}} {
 			if got := in(tt.page); got != tt.expected {
 				t.Errorf("%s: the login of %s lives: %v", what, name, got)
 			}
 			if _, got := logIn(name); got != tt.expected {
 				t.Errorf("%s: %s logs in: %v", what, name, got)
 			}
-			status := map[bool]int{true: 404, false: 401}[tt.expected]
-			if got := s.terraform("GET", "/tf/a/b", "", basic(name, "s3cret")); got != status {
-				t.Errorf("%s: the backend answers %s with %d; want %d", what, name, got, status)
-			}
-			if got := s.terraform("GET", "/tf/a/b", "", bearer(tt.token)); got != status {
-				t.Errorf("%s: the backend answers the token of %s with %d; want %d", what, name, got, status)
-			}
 		}
 	}
 	want(true, true, "at first")
-	for _, name := range []string{"page", "users", "tokens"} {
-		s.write(name, "nonsense")
-	}
-	s.reload("users of the page not reloaded", "users of the Terraform backend not reloaded")
+	s.write("page", "nonsense")
+	s.reload("users of the page not reloaded")
 	want(true, true, "after files that are not valid")
 	s.write("page", ann)
-	s.write("users", "ann:s3cret")
-	s.write("tokens", "0123456789abcdef")
-	s.reload("users of the page reloaded", "users of the Terraform backend reloaded")
+	s.reload("users of the page reloaded")
 	want(true, false, "without bob")
 	if _, err := io.Copy(io.Discard, stream.Body); err != nil && !strings.Contains(err.Error(), "EOF") {
 		t.Error(err)
@@ -195,35 +156,6 @@ func TestHangUpReloadsEveryFileOfUsers(t *testing.T) {
 	if _, ok := logIn("bob"); !ok {
 		t.Error("bob cannot log in again")
 	}
-}
-
-// The backend's own login at the server is none of the users: it outlives every reload.
-func TestHangUpKeepsTheBackendLoggedIn(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	nobody := func(*http.Request) {}
-	writeSecret(t, dir, "users", "ann:s3cret")
-	writeSecret(t, dir, "serve.yaml", "{}")
-	s := startReloading(t, dir, "--config", "serve.yaml", "--terraform", "127.0.0.1:0", "--auth-users", "users")
-	lock := func(what string) {
-		t.Helper()
-		id := fmt.Sprintf(`{"ID":%q}`, what)
-		for _, method := range []string{"LOCK", "UNLOCK"} {
-			if got := s.terraform(method, "/tf/a/b/lock", id, nobody); got != 200 {
-				t.Errorf("%s: %s is answered with %d", what, method, got)
-			}
-		}
-	}
-	lock("at first")
-	s.write("serve.yaml", "auth-required: [digest]")
-	s.reload("users reloaded", "users=1")
-	lock("with logins required")
-	s.write("users", "bob:s3cret")
-	s.reload("users reloaded", "users=1")
-	lock("with other users")
-	s.write("serve.yaml", "auth-required: [sasl]")
-	s.reload("configuration not reloaded", "--terraform needs digest")
-	lock("after a file that is refused")
 }
 
 // A reload does not shut the page out of its own server.

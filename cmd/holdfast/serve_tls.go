@@ -23,7 +23,7 @@ type serveTLSFlags struct {
 	cert, key  string // files
 	clientCA   string // file
 	clientAuth clientAuth
-	others     bool // --ui or --terraform-tls uses the certificate, too
+	others     bool // --ui uses the certificate, too
 }
 
 func (s *serveTLSFlags) register(f *pflag.FlagSet) {

@@ -49,7 +49,7 @@ machine, with a password of its own, and ends with the command. The configuratio
 The command's environment has TF_HTTP_ADDRESS and the other variables of that backend. The command can be a script
 that runs several commands.
 
-The lock is the one of holdfast run, not the one of holdfast serve --terraform: it ends with tf, also if tf or this
+The lock is the one of holdfast run, not the one of holdfast tf serve: it ends with tf, also if tf or this
 machine dies. So no crash leaves a lock behind. If the lock cannot be proven any more, tf asks the command to stop before
 somebody else can acquire the lock (see holdfast run --help: the flags and the exit codes are the same).
 
@@ -97,10 +97,11 @@ Exit codes:
 	cmd.Flags().StringVar(&f.stateDir, "state-dir", "", "existing directory for the states, which all users of the project share (default: in the server)")
 	cmd.Flags().BoolVar(&f.locksOnly, "locks-only", false, "keep the lock and no state: TF_HTTP_ADDRESS of the environment stays")
 	f.ends.register(cmd)
-	for _, sub := range []*cobra.Command{newTerraformHistory(g), newTerraformShow(g), newTerraformRestore(g), newTerraformForgive(g), newTerraformFreeze(g)} {
+	for _, sub := range []*cobra.Command{newTerraformHistory(g), newTerraformShow(g), newTerraformRestore(g), newTerraformForgive(g), newTerraformFreeze(g), newTerraformServe(g)} {
 		g.Register(sub)
 		cmd.AddCommand(sub)
 	}
+	cmd.AddCommand(newPasswd("tf", false))
 	g.Register(cmd)
 	return cmd
 }
@@ -147,7 +148,7 @@ func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, a
 	supervise.Notify(signals, stopSignals(syscall.Signal(f.ends.signal))...)
 	say := g.Log.NewLiveSayer(os.Stderr)
 	defer say.Flush()
-	c, err := f.connect(g, t, say, signals)
+	c, err := tfConnect(g, t, say, signals)
 	if err != nil {
 		return err
 	}
@@ -197,34 +198,8 @@ func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, a
 	return exitOfCommand(out)
 }
 
-// connect waits for a session, and gives up when a signal arrives.
-func (f *tfFlags) connect(g *conn.Flags, t conn.Target, say *term.Sayer, signals <-chan os.Signal) (*conn.Connection, error) {
-	t.ZK.CreateChroot = true
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	type outcome struct {
-		c   *conn.Connection
-		err error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		c, err := g.Connect(ctx, t, g.Timeout, say)
-		done <- outcome{c, err}
-	}()
-	select {
-	case o := <-done:
-		return o.c, o.err
-	case sig := <-signals:
-		cancel()
-		if o := <-done; o.c != nil {
-			o.c.Close()
-		}
-		return nil, term.EndedBy(sig)
-	}
-}
-
 // serve starts the gateway of one run on this machine, and returns the variables that lead the command to it.
-func (f *tfFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t conn.Target) (*terraformServer, []string, error) {
+func (f *tfFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t conn.Target) (*tfServer, []string, error) {
 	const user = "holdfast"
 	password := crand.Text()
 	logs := serveLogFlags{level: logLevel{slog.LevelWarn}, format: g.Log.Format}
@@ -246,7 +221,7 @@ func (f *tfFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t c
 	if err != nil {
 		return nil, nil, &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("tf: %w", err)}
 	}
-	s := &terraformServer{backend: b, http: terraformHTTP(b, log)}
+	s := &tfServer{backend: b, http: tfHTTP(b, log)}
 	go func() { _ = s.http.Serve(l) }() // it ends with close
 	address := "http://" + l.Addr().String() + "/tf/" + ws.String()
 	env := []string{
