@@ -101,7 +101,7 @@ Exit codes:
 		g.Register(sub)
 		cmd.AddCommand(sub)
 	}
-	cmd.AddCommand(newPasswd("tf", false))
+	cmd.AddCommand(newPasswd("tf"))
 	g.Register(cmd)
 	return cmd
 }

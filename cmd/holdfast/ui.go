@@ -79,7 +79,7 @@ Exit codes:
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.AddCommand(newPasswd("ui", true))
+	cmd.AddCommand(newPasswd("ui", string(ui.Viewer), string(ui.Operator)))
 	return cmd
 }
 
