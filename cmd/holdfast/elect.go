@@ -10,6 +10,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
@@ -17,7 +18,7 @@ import (
 func newElect(g *conn.Flags) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
-	var ends endFlags
+	var ends job.Flags
 	var page httpFlag
 	var metrics metricsFlag
 	var value string
@@ -93,7 +94,7 @@ name is empty if nobody leads or the leader is not known.
 			case given("why"):
 				return term.Usage("put the text into --value, which ls and status show, and observers read",
 					"elect: an election has no --why: the node of a candidate has its value alone")
-			case !observe && len(dashless(args)) == 0:
+			case !observe && len(job.Dashless(args)) == 0:
 				return term.Usage("usage: "+cmd.UseLine(), "elect: no command given after the name, %q", term.Cut(args[0], 80))
 			}
 			return misplacedFlag(cmd, args)
@@ -103,7 +104,7 @@ name is empty if nobody leads or the leader is not known.
 			if err != nil {
 				return err
 			}
-			ending, err := ends.ending(cmd, g)
+			ending, err := ends.Ending(cmd, g)
 			if err != nil {
 				return err
 			}
@@ -121,9 +122,9 @@ name is empty if nobody leads or the leader is not known.
 			}
 			k.campaign, k.value = true, value
 			if !cmd.Flags().Changed("value") {
-				k.value = owner()
+				k.value = conn.Owner()
 			}
-			return k.run(ends.command(args), ending, syscall.Signal(ends.signal))
+			return k.run(ends.Command(args), ending, syscall.Signal(ends.Signal))
 		},
 	}
 	cmd.Flags().BoolVarP(&wait.try, "try", "n", false, "do not wait: exit 75 if another candidate is ahead. If no server answers, give up after the session timeout")
@@ -131,7 +132,7 @@ name is empty if nobody leads or the leader is not known.
 	cmd.Flags().StringVar(&wait.why, "why", "", "") // only to refuse it with a hint
 	_ = cmd.Flags().MarkHidden("why")
 	kind.layout.register(cmd)
-	ends.register(cmd)
+	ends.Register(cmd)
 	page.register(cmd)
 	metrics.register(cmd)
 	cmd.Flags().StringVar(&value, "value", "", "value that others read from the leader (default: user@host:pid)")

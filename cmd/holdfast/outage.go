@@ -1,12 +1,16 @@
 package main
 
-import "time"
+import (
+	"time"
+
+	"holdfast/internal/cli/job"
+)
 
 // An outage is a time in which no server answers, or an ensemble has no leader. These functions say which outage a command
 // survives. TestCommandsSurviveTheseOutages compares them with the client.
 
 // graceOf returns the default of --term-before.
-func graceOf(timeout time.Duration) time.Duration { return min(defaultGrace, timeout/3) }
+func graceOf(timeout time.Duration) time.Duration { return min(job.DefaultGrace, timeout/3) }
 
 // termAfter returns how long after the last proof of the session a command gets TERM, see zk.Session.Deadline.
 func termAfter(timeout, grace time.Duration) time.Duration {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/certs"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/host"
 	"holdfast/internal/cli/term"
@@ -40,16 +41,16 @@ type serveFlags struct {
 	insecure bool
 	linger   time.Duration
 	tick     time.Duration
-	tls      serveTLSFlags
+	tls      certs.Flags
 	auth     serveAuthFlags
 	limits   serveLimitsFlags
 	ui       serveUIFlags
-	log      serveLogFlags
+	log      term.ServerLog
 	config   string // file
 	detached bool
 
 	flags *pflag.FlagSet // the flags above, with their values in force
-	from  origins        // of the values from the file
+	from  certs.Origins  // of the values from the file
 }
 
 func newServe() *cobra.Command {
@@ -106,11 +107,11 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.linger, "linger", 0, "stop after this long without a client and without a session (default: never)")
 	flags.DurationVar(&f.tick, "tick", 2*time.Second, "unit of session timeouts, which are 2 to 20 ticks")
 	flags.StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 chooses a free port")
-	f.tls.register(flags)
+	f.tls.Register(flags)
 	f.auth.register(flags)
 	f.limits.register(flags)
 	f.ui.register(flags)
-	f.log.register(flags)
+	f.log.Register(flags)
 	flags.StringVar(&f.config, "config", "", "YAML file with these flags as keys, without --; flags on the command line win")
 	flags.BoolVar(&f.detached, watchdog.DetachedFlag[2:], false, "")
 	_ = flags.MarkHidden(watchdog.DetachedFlag[2:])
@@ -126,11 +127,11 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	log := f.log.logger(os.Stderr)
+	log := f.log.Logger(os.Stderr)
 	if len(kept) > 0 {
 		log.Warn("serve: the host keeps settings of the job that started it: no permission to reset them", "kept", strings.Join(kept, ", "))
 	}
-	keys, err := f.tls.open(f.from, log)
+	keys, err := f.tls.Open(f.from, log)
 	if err != nil {
 		return err
 	}
@@ -146,11 +147,11 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, slices.Concat(supervise.StopSignals, supervise.ReloadSignals)...)
-	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log, OneMachine: len(f.listen)+len(f.tls.listen) == 0}
+	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log, OneMachine: len(f.listen)+len(f.tls.Listen) == 0}
 	if err := f.limits.apply(&cfg); err != nil {
 		return err
 	}
-	if err := f.auth.apply(&cfg, f.from, f.tls.clientCA); err != nil {
+	if err := f.auth.apply(&cfg, f.from, f.tls.ClientCA); err != nil {
 		return err
 	}
 	hosting, err := zklocal.OpenHost(cfg)
@@ -179,11 +180,11 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if f.admin != "" {
 		l, err := net.Listen("tcp", f.admin)
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.from.name("admin"), err)
+			return fmt.Errorf("%s: %w", f.from.Name("admin"), err)
 		}
 		lines = append(lines, fmt.Sprintf("listening admin %s", l.Addr()))
 		build := version.Info()
-		page := daemon.NewMetrics(hosting.Server().Stats, keys.expires(), daemon.Build{Version: build.Version, Commit: build.Commit, Go: build.Go})
+		page := daemon.NewMetrics(hosting.Server().Stats, keys.Expires(), daemon.Build{Version: build.Version, Commit: build.Commit, Go: build.Go})
 		admin := daemon.NewAdmin(hosting.Server(), page, f.insecure, log)
 		defer admin.Close()
 		helpers.Go(func() {
@@ -233,7 +234,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		case sig := <-signals:
 			if slices.Contains(supervise.ReloadSignals, sig) {
 				systemd.Reloading()
-				keys.reload()
+				keys.Reload()
 				f.reload(ctx, hosting.Server(), page, log)
 				systemd.Ready()
 				continue
@@ -257,9 +258,9 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 func (f *serveFlags) check() error {
 	switch {
 	case f.linger < 0:
-		return term.Usage("", "%s %v: must not be negative", f.from.name("linger"), f.linger)
+		return term.Usage("", "%s %v: must not be negative", f.from.Name("linger"), f.linger)
 	case f.tick < time.Millisecond:
-		return term.Usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
+		return term.Usage("", "%s %v: must be at least 1ms", f.from.Name("tick"), f.tick)
 	}
 	if err := f.checkGroup(); err != nil {
 		return err

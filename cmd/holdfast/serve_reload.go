@@ -26,7 +26,7 @@ func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, page *
 	if changed := f.changedForGood(flags); len(changed) > 0 {
 		log.Warn("serve: changed settings need a restart", "settings", strings.Join(changed, ", "))
 	}
-	fresh.auth.reload(ctx, server, fresh.from, f.tls.clientCA, log)
+	fresh.auth.reload(ctx, server, fresh.from, f.tls.ClientCA, log)
 	page.reload(&fresh.ui, fresh.from)
 	if err := server.SetLimits(ctx, fresh.limits.limits); err != nil {
 		log.Error("serve: limits not reloaded", "err", err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/certs"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/daemon"
 	"holdfast/ui"
@@ -33,36 +34,36 @@ func (u *serveUIFlags) register(f *pflag.FlagSet) {
 // checkUI validates the flags of the page.
 func (f *serveFlags) checkUI() error {
 	u := &f.ui
-	u.usersFlag = f.from.name("ui-users")
+	u.usersFlag = f.from.Name("ui-users")
 	switch {
 	case u.listen == "":
 		for name, given := range map[string]bool{"ui-users": u.users != "", "ui-allow-host": len(u.hosts) > 0, "ui-read-only": u.readOnly} {
 			if given {
-				return term.Usage("give the address of the page with --ui", "serve: %s is given, but no address", f.from.name(name))
+				return term.Usage("give the address of the page with --ui", "serve: %s is given, but no address", f.from.Name(name))
 			}
 		}
 		return nil
 	case f.linger > 0:
-		return term.Usage("", "%s and %s do not go together: the page uses the server as long as it runs", f.from.name("ui"), f.from.name("linger"))
+		return term.Usage("", "%s and %s do not go together: the page uses the server as long as it runs", f.from.Name("ui"), f.from.Name("linger"))
 	}
 	if err := u.checkLogin(f.from, f.auth.required); err != nil {
 		return err
 	}
 	open, err := f.reachable("ui", u.listen)
-	if err == nil && open && (u.users == "" || f.tls.cert == "") {
+	if err == nil && open && (u.users == "" || f.tls.Cert == "") {
 		err = term.Usage("listen on 127.0.0.1, or give --tls-cert, --tls-key and --ui-users",
-			"%s %s: other machines can reach this address, so the page needs TLS and users", f.from.name("ui"), u.listen)
+			"%s %s: other machines can reach this address, so the page needs TLS and users", f.from.Name("ui"), u.listen)
 	}
-	u.tls, f.tls.others = open, f.tls.others || open
+	u.tls, f.tls.Others = open, f.tls.Others || open
 	return err
 }
 
 // checkLogin refuses a server that wants a login of the page.
-func (u *serveUIFlags) checkLogin(from origins, required []string) error {
+func (u *serveUIFlags) checkLogin(from certs.Origins, required []string) error {
 	if u.listen == "" || len(required) == 0 {
 		return nil
 	}
-	return term.Usage("run holdfast ui beside the server, with --auth", "%s and %s do not go together: the page has no login at the server", from.name("ui"), from.name("auth-required"))
+	return term.Usage("run holdfast ui beside the server, with --auth", "%s and %s do not go together: the page has no login at the server", from.Name("ui"), from.Name("auth-required"))
 }
 
 // A uiServer is the page in the server's process.
@@ -76,7 +77,7 @@ type uiServer struct {
 
 // open listens at the address of the page. It returns nil if there is none. next is called with each further URL for one
 // browser.
-func (u *serveUIFlags) open(from origins, server *zkserver.Server, keys *keyring, log *slog.Logger, next func(url string)) (*uiServer, error) {
+func (u *serveUIFlags) open(from certs.Origins, server *zkserver.Server, keys *certs.Keyring, log *slog.Logger, next func(url string)) (*uiServer, error) {
 	if u.listen == "" {
 		return nil, nil
 	}
@@ -85,7 +86,7 @@ func (u *serveUIFlags) open(from origins, server *zkserver.Server, keys *keyring
 	}
 	l, err := net.Listen("tcp", u.listen)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", from.name("ui"), err)
+		return nil, fmt.Errorf("%s: %w", from.Name("ui"), err)
 	}
 	s := &uiServer{flags: &u.uiFlags, log: log}
 	s.access, s.listener, err = u.access(daemon.SharedListener(l, server, uiConnections), keys, func(url string) {
@@ -103,11 +104,11 @@ func (u *serveUIFlags) open(from origins, server *zkserver.Server, keys *keyring
 }
 
 // reload gives the page the users of u, as the file has them now. s is nil if there is no page.
-func (s *uiServer) reload(u *serveUIFlags, from origins) {
+func (s *uiServer) reload(u *serveUIFlags, from certs.Origins) {
 	if s == nil {
 		return
 	}
-	u.usersFlag = from.name("ui-users")
+	u.usersFlag = from.Name("ui-users")
 	users, err := u.readUsers()
 	if err == nil {
 		err = s.access.SetUsers(users)

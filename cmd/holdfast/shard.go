@@ -18,6 +18,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/host"
+	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
@@ -97,7 +98,7 @@ Exit codes:
 				return term.Usage("", "--kill-after %v is negative", killAfter)
 			case killAfter > term.MaxDuration:
 				return term.Usage("give a shorter time", "--kill-after %v: want at most %v", killAfter, term.MaxDuration)
-			case len(dashless(args)) == 0:
+			case len(job.Dashless(args)) == 0:
 				return term.Usage("usage: "+cmd.UseLine(), "shard: no command given after the name, %q", term.Cut(args[0], 80))
 			}
 			return misplacedFlag(cmd, args)
@@ -111,10 +112,10 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			command := dashless(args)
+			command := job.Dashless(args)
 			file, err := exec.LookPath(command[0])
 			if err != nil {
-				return cannotRun(command[0], err)
+				return job.CannotRun(command[0], err)
 			}
 			w := &sharder{
 				Flags: g, target: t, name: args[0], path: path, count: count, why: why, file: file, command: command, killAfter: killAfter,
@@ -239,7 +240,7 @@ func (w *sharder) work(ctx context.Context) error {
 	w.metrics.connected(c.Contact)
 	session, err := c.Client.Session(ctx)
 	if err == nil {
-		err = granted(w.Flags, session.Timeout())
+		err = conn.Granted(w.Flags, session.Timeout())
 	}
 	if err != nil {
 		return err
@@ -248,11 +249,11 @@ func (w *sharder) work(ctx context.Context) error {
 		return term.Usage(fmt.Sprintf("give --session-timeout %v or more", least),
 			"session timeout %v is too short: holdfast kills a command %v before its lock expires", session.Timeout(), supervise.KillMargin)
 	}
-	w.grace = min(defaultGrace, session.Timeout()/3)
+	w.grace = min(job.DefaultGrace, session.Timeout()/3)
 	// A command that the kernel cannot kill keeps its shard, as with run.
 	const never = time.Duration(math.MaxInt64)
 	set := shards.New(c.Client, w.path, w.count, shards.WithMoveLimit(never),
-		shards.WithLock(holdfast.WithOwner(owner()), holdfast.WithReason(w.why), w.metrics.observed()))
+		shards.WithLock(holdfast.WithOwner(conn.Owner()), holdfast.WithReason(w.why), w.metrics.observed()))
 	return set.Run(ctx, func(ctx context.Context, s shards.Shard) error { return w.keep(ctx, set.Path(s.Number), s) })
 }
 
@@ -277,7 +278,7 @@ func (w *sharder) keep(ctx context.Context, path string, s shards.Shard) error {
 		}
 		switch {
 		case err != nil && neverRuns(err):
-			return cannotRun(w.command[0], err)
+			return job.CannotRun(w.command[0], err)
 		case err != nil:
 			warn("%v; trying again in %v", err, pause)
 		case out.Lost:
@@ -313,7 +314,7 @@ func (w *sharder) once(ctx context.Context, path string, s shards.Shard, warn fu
 	go w.stop(ctx, s, signals, kill, over, warn)
 	k := &taker{Flags: w.Flags, target: w.target, name: w.name, path: path}
 	return sup.Run(
-		supervise.Command{Path: w.file, Args: w.command, Env: environ(append(k.environment(s.Hold),
+		supervise.Command{Path: w.file, Args: w.command, Env: job.Environ(append(k.environment(s.Hold),
 			"HOLDFAST_SHARD="+strconv.Itoa(s.Number),
 			"HOLDFAST_SHARDS="+strconv.Itoa(w.count),
 		))},

@@ -1,4 +1,4 @@
-package main
+package passwd
 
 import (
 	"bufio"
@@ -16,9 +16,9 @@ import (
 	"holdfast/internal/htpasswd"
 )
 
-// newPasswd returns the command that makes a line for the file of users of a program: "ui" or "tf". If users
+// New returns the command that makes a line for the file of users of a program: "ui" or "tf". If users
 // have roles, the line has one, and the first is the default.
-func newPasswd(program string, roles ...string) *cobra.Command {
+func New(program string, roles ...string) *cobra.Command {
 	role := ""
 	long := `passwd reads a password from the terminal, without showing it, or one line of standard input. It prints a line for
 the file of users, NAME:HASH, with a hash of bcrypt, as htpasswd -nB -C 12 NAME does. Other users must not be able to

@@ -1,4 +1,4 @@
-package main
+package tf
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/certs"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/host"
 	"holdfast/internal/cli/term"
@@ -43,7 +44,7 @@ type tfServeFlags struct {
 	stateDir            string
 	locksOnly           bool
 	versions            int
-	force               choice
+	force               term.Choice
 	insecure            bool
 }
 
@@ -92,7 +93,7 @@ Exit codes:
 }
 
 func (t *tfServeFlags) register(f *pflag.FlagSet) {
-	t.force = choice{options: []string{"allow", "refuse"}}
+	t.force = term.Choice{Options: []string{"allow", "refuse"}}
 	f.StringArrayVar(&t.listen, "listen", nil, "TCP address without encryption; repeatable (default "+tfAddress+", unless there is one with TLS)")
 	f.StringArrayVar(&t.listenTLS, "listen-tls", nil, "TCP address with TLS, such as :7483; repeatable")
 	f.StringVar(&t.cert, "https-cert", "", "file with the certificate (PEM) for --listen-tls, followed by intermediate ones")
@@ -181,9 +182,9 @@ func (t *tfServeFlags) credentials() (c terraform.Credentials, err error) {
 }
 
 // keys reads the certificates. It returns nil without TLS.
-func (t *tfServeFlags) keys(log *slog.Logger) (*keyring, error) {
-	files := serveTLSFlags{cert: t.cert, key: t.key, clientCA: t.clientCA, listen: t.listenTLS}
-	return files.open(origins{"tls-cert": "serve: --https-cert", "tls-key": "serve: --https-key", "tls-client-ca": "serve: --https-client-ca"}, log)
+func (t *tfServeFlags) keys(log *slog.Logger) (*certs.Keyring, error) {
+	files := certs.Flags{Cert: t.cert, Key: t.key, ClientCA: t.clientCA, Listen: t.listenTLS}
+	return files.Open(certs.Origins{"tls-cert": "serve: --https-cert", "tls-key": "serve: --https-key", "tls-client-ca": "serve: --https-client-ca"}, log)
 }
 
 // A tfServer serves the backend until it is closed.
@@ -195,7 +196,7 @@ type tfServer struct {
 }
 
 func (t *tfServeFlags) serve(g *conn.Flags, stdout io.Writer) error {
-	log := (&serveLogFlags{format: g.Log.Format}).logger(os.Stderr)
+	log := (&term.ServerLog{Format: g.Log.Format}).Logger(os.Stderr)
 	daemon.LimitMemory()
 	watch := htpasswd.NewWatch(t.users, t.tokens)
 	keys, err := t.keys(log)
@@ -234,7 +235,7 @@ func (t *tfServeFlags) serve(g *conn.Flags, stdout io.Writer) error {
 }
 
 // run serves until a signal of supervise.StopSignals arrives.
-func (s *tfServer) run(t *tfServeFlags, watch *htpasswd.Watch, keys *keyring, signals chan os.Signal, log *slog.Logger) error {
+func (s *tfServer) run(t *tfServeFlags, watch *htpasswd.Watch, keys *certs.Keyring, signals chan os.Signal, log *slog.Logger) error {
 	failed := make(chan error, len(s.addrs))
 	for _, l := range s.addrs {
 		go func() { failed <- s.http.Serve(l) }()
@@ -260,7 +261,7 @@ func (s *tfServer) run(t *tfServeFlags, watch *htpasswd.Watch, keys *keyring, si
 				return nil
 			}
 			systemd.Reloading()
-			keys.reload()
+			keys.Reload()
 			s.reload(t, log)
 			systemd.Ready()
 		case <-changes:
@@ -272,7 +273,7 @@ func (s *tfServer) run(t *tfServeFlags, watch *htpasswd.Watch, keys *keyring, si
 }
 
 // open makes the backend and opens its addresses.
-func (t *tfServeFlags) open(c *zk.Client, cred terraform.Credentials, keys *keyring, log *slog.Logger) (_ *tfServer, err error) {
+func (t *tfServeFlags) open(c *zk.Client, cred terraform.Credentials, keys *certs.Keyring, log *slog.Logger) (_ *tfServer, err error) {
 	s := &tfServer{}
 	defer func() {
 		if err != nil {
@@ -281,7 +282,7 @@ func (t *tfServeFlags) open(c *zk.Client, cred terraform.Credentials, keys *keyr
 	}()
 	s.backend, err = terraform.New(terraform.Config{
 		Client: c, StateDir: t.stateDir, LocksOnly: t.locksOnly, Credentials: cred, Versions: t.versions,
-		RefuseForceUnlock: t.force.is("refuse"), Logger: log, Admitted: daemon.Admit,
+		RefuseForceUnlock: t.force.Is("refuse"), Logger: log, Admitted: daemon.Admit,
 		Audit: func(ctx context.Context, e terraform.Event) { auditTerraform(ctx, c, e, log) },
 	})
 	if err != nil {
@@ -298,7 +299,7 @@ func (t *tfServeFlags) open(c *zk.Client, cred terraform.Credentials, keys *keyr
 		protocol := "http"
 		if i >= len(t.listen) {
 			protocol = "https"
-			l = tls.NewListener(l, keys.serverConfig())
+			l = tls.NewListener(l, keys.ServerConfig())
 		}
 		s.addrs = append(s.addrs, l)
 		s.lines = append(s.lines, fmt.Sprintf("listening %s://%s", protocol, l.Addr()))
