@@ -5,23 +5,23 @@ func ofConfig() []mutant {
 	return []mutant{
 		{
 			number: 656, bug: "a configuration file wins over the environment", where: "–",
-			edits: []edit{{"cmd/holdfast/config.go", "if _, set := g.from[f.Name]; set || err != nil {", "if g.from[f.Name].layer == layerFlag || err != nil {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestLayersOfSettings"},
+			edits: []edit{{"internal/cli/conn/config.go", "if _, set := g.from[f.Name]; set || err != nil {", "if g.from[f.Name].layer == layerFlag || err != nil {"}},
+			pkg:   "internal/cli/conn", tests: []string{"TestLayersOfSettings"},
 		},
 		{
 			number: 657, bug: "the user's file wins over the profile", where: "–",
-			edits: []edit{{"cmd/holdfast/config.go", "[]bool{true, false}", "[]bool{false, true}"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestLayersOfSettings"},
+			edits: []edit{{"internal/cli/conn/config.go", "[]bool{true, false}", "[]bool{false, true}"}},
+			pkg:   "internal/cli/conn", tests: []string{"TestLayersOfSettings"},
 		},
 		{
 			number: 658, bug: "a configuration file that a group can change is read", where: "–",
-			edits: []edit{{"cmd/holdfast/config_unix.go", "0o022", "0o002"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestFileThatOthersCanChangeIsRefused"},
+			edits: []edit{{"internal/cli/conn/config_unix.go", "0o022", "0o002"}},
+			pkg:   "internal/cli/conn", tests: []string{"TestFileThatOthersCanChangeIsRefused"},
 		},
 		{
 			number: 659, bug: "a configuration file that is a link to nothing is ignored, and another server used", where: "–",
-			edits: []edit{{"cmd/holdfast/config.go", "_, err := os.Lstat(path)", "_, err := os.Stat(path)"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestLinkThatLeadsNowhereIsAnError"},
+			edits: []edit{{"internal/cli/conn/config.go", "_, err := os.Lstat(path)", "_, err := os.Stat(path)"}},
+			pkg:   "internal/cli/conn", tests: []string{"TestLinkThatLeadsNowhereIsAnError"},
 		},
 		{
 			number: 660, bug: "the TAB key offers names that a shell executes", where: "programs that complete names of others with cobra",

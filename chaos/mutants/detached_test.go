@@ -42,7 +42,7 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 627, bug: "break does not ask", where: "–",
-			edits: []edit{{"cmd/holdfast/act.go", "\tif f.yes {\n", "\tif f.yes || word != \"\" {\n"}},
+			edits: []edit{{"internal/cli/act/audit.go", "\tif f.Yes {\n", "\tif f.Yes || word != \"\" {\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^break$"},
 		},
 		{

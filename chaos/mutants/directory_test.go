@@ -94,13 +94,13 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 143, bug: "why no server answers is said once, and never again when the cause has changed", where: "–",
-			edits: []edit{{"cmd/holdfast/contact.go", "case causes == said:", "case said != \"\":"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestThatNoServerAnswersIsSaid"},
+			edits: []edit{{"internal/cli/conn/contact.go", "case causes == said:", "case said != \"\":"}},
+			pkg:   "internal/cli/conn", tests: []string{"TestThatNoServerAnswersIsSaid"},
 		},
 		{
 			number: 144, bug: "that the attempt was ended by us is the cause", where: "–",
 			edits: []edit{{"cmd/holdfast/contact.go", "case errors.Is(err, context.Canceled), timedOut(err) && took < time.Second:", "case err == context.Canceled && took < 0:"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestThatNoServerAnswersIsSaid"},
+			pkg:   "internal/cli/conn", tests: []string{"TestThatNoServerAnswersIsSaid"},
 		},
 		{
 			number: 145, bug: "a nested run blames the first of its locks, whichever would deadlock", where: "ours, until 3a97b7e",
@@ -124,8 +124,8 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 149, bug: "a host that could not start is waited for in silence", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/host.go", "return errors.Is(lines.Err(), os.ErrDeadlineExceeded), \"\"", "return true, \"\""}},
-			pkg:   "cmd/holdfast", tests: []string{"TestWhatAHostSaysAtItsStart"},
+			edits: []edit{{"internal/cli/host/host.go", "return errors.Is(lines.Err(), os.ErrDeadlineExceeded), \"\"", "return true, \"\""}},
+			pkg:   "internal/cli/host", tests: []string{"TestWhatAHostSaysAtItsStart"},
 		},
 		{
 			number: 150, bug: "a lock that was waited for shows the time since it was asked for", where: "ours, until 3a97b7e",

@@ -51,7 +51,7 @@ func ofEnds() []mutant {
 		},
 		{
 			number: 609, bug: "the command of a holdfast run in another has the variables of both", where: "ours until 23 November; etcdctl lock",
-			edits: []edit{{"cmd/holdfast/run.go", "return (&exec.Cmd{Env: append(os.Environ(), added...)}).Environ()", "return append(os.Environ(), added...)"}},
+			edits: []edit{{"internal/cli/job/job.go", "return (&exec.Cmd{Env: append(os.Environ(), added...)}).Environ()", "return append(os.Environ(), added...)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_env$"},
 		},
 	}

@@ -31,12 +31,12 @@ func ofTheHost() []mutant {
 		},
 		{
 			number: 196, bug: "one thread of the host gives up the niceness of the job that started it", where: "setpriority(2) on Linux",
-			edits: []edit{{"cmd/holdfast/host_linux.go", "if done[tid] {", "if len(done) > 0 {"}},
+			edits: []edit{{"internal/cli/host/host_linux.go", "if done[tid] {", "if len(done) > 0 {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestAHostHasNothingOfTheJobThatStartedIt"},
 		},
 		{
 			number: 197, bug: "the host keeps the ulimit of the job that started it", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/host_unix.go", "range neutralLimits {", "range neutralLimits[:0] {"}},
+			edits: []edit{{"internal/cli/host/host_unix.go", "range neutralLimits {", "range neutralLimits[:0] {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestAHostHasNoLimitOfTheJobThatStartedIt"},
 		},
 	}

@@ -43,7 +43,7 @@ func ofLead() []mutant {
 		},
 		{
 			number: 669, bug: "the progress of a wait is wider than the terminal, and leaves a line each second", where: "–",
-			edits: []edit{{"cmd/holdfast/progress.go", "fit(\"holdfast: \"+text, width-1)", "fit(\"holdfast: \"+text, 1000)"}},
+			edits: []edit{{"internal/cli/term/progress.go", "fit(\"holdfast: \"+text, width-1)", "fit(\"holdfast: \"+text, 1000)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestProgressIsDrawnInPlace", "TestWaitIsShownInPlace", "TestWaitInTmux"},
 		},
 		{
@@ -68,7 +68,7 @@ func ofLead() []mutant {
 		},
 		{
 			number: 674, bug: "the signal of --kill-signal is not forwarded", where: "–",
-			edits: []edit{{"cmd/holdfast/run.go", "\tif slices.Contains(supervise.JobSignals, stop) {\n", "\tif slices.Contains(supervise.JobSignals, stop) || stop != nil {\n"}},
+			edits: []edit{{"internal/cli/job/job.go", "\tif slices.Contains(supervise.JobSignals, stop) {\n", "\tif slices.Contains(supervise.JobSignals, stop) || stop != nil {\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_ends$"},
 		},
 		{

@@ -70,7 +70,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 712, bug: "no signal is heard while the lock is released", where: "ours until 24 November; consul #4439",
-			edits: []edit{{"cmd/holdfast/release.go", "if nth--; nth == 0 {", "if nth--; nth < -99 {"}},
+			edits: []edit{{"internal/cli/job/job.go", "if nth--; nth == 0 {", "if nth--; nth < -99 {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestReleaseIsCutOff"},
 		},
 		{
@@ -95,8 +95,8 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 843, bug: "the reason why a host cannot start is printed ten seconds after \"no answer yet\"", where: "ours until 26 November",
-			edits: []edit{{"cmd/holdfast/contact.go", "if !strings.HasSuffix(causes, noAnswerYet) {", "if true {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestThatNoServerAnswersIsSaid"},
+			edits: []edit{{"internal/cli/conn/contact.go", "if !strings.HasSuffix(causes, noAnswerYet) {", "if true {"}},
+			pkg:   "internal/cli/conn", tests: []string{"TestThatNoServerAnswersIsSaid"},
 		},
 		{
 			number: 844, bug: "shard sends TERM to the command of a lost shard before it kills it", where: "ours until 26 November",

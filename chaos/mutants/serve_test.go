@@ -105,12 +105,12 @@ func ofServe() []mutant {
 		},
 		{
 			number: 877, bug: "a user who may not connect to the socket of the server waits for ever", where: "ours until 27 November",
-			edits: []edit{{"cmd/holdfast/config_unix.go", "unix.Access(path, unix.W_OK)", "unix.Access(\"/\", unix.F_OK)"}},
+			edits: []edit{{"internal/cli/conn/config_unix.go", "unix.Access(path, unix.W_OK)", "unix.Access(\"/\", unix.F_OK)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestASocketOfOthersIsNoServerToWaitFor"},
 		},
 		{
 			number: 876, bug: "with umask 0, another user connects to a socket before its mode is set", where: "ours until 27 November",
-			edits: []edit{{"cmd/holdfast/config_unix.go", "syscall.Umask(0o077)", "syscall.Umask(0)"}},
+			edits: []edit{{"cmd/holdfast/serve_listen_unix.go", "syscall.Umask(0o077)", "syscall.Umask(0)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestSocketIsPrivateFromTheFirstMoment"},
 		},
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
 	"holdfast/zk"
@@ -197,7 +197,7 @@ func (a acquired) unless(stop os.Signal, signals <-chan os.Signal) (*tenure, err
 		_ = a.tenure.release()
 		a.tenure.Close()
 	default: // if the release fails, closing the session releases the lock
-		_, _ = unlessHurried(signals, 1, a.tenure.release)
+		_, _ = job.UnlessHurried(signals, 1, a.tenure.release)
 		a.tenure.Close()
 	}
 	return nil, term.EndedBy(stop)
@@ -257,21 +257,11 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 
 // suits refuses a session whose timeout is too long for the user, or too short for the command.
 func (k *taker) suits(s *zk.Session) error {
-	err := granted(k.Flags, s.Timeout())
+	err := conn.Granted(k.Flags, s.Timeout())
 	if err == nil && k.check != nil {
 		err = k.check(s)
 	}
 	return err
-}
-
-// granted refuses a session timeout longer than the user's, since the lock of a killed holder would
-// last as long.
-func granted(g *conn.Flags, timeout time.Duration) error {
-	if !g.TimeoutGiven || timeout <= g.Timeout {
-		return nil
-	}
-	return term.Usage("give --session-timeout "+duration.Text(timeout)+" or more",
-		"session timeout %v is too short: the server grants at least %v", g.Timeout, timeout)
 }
 
 // enter acquires the lock. left is what remains of a bounded wait. If the session ends before the lock can be
@@ -427,17 +417,4 @@ func (k *taker) failed(err error) error {
 		return term.Usage("", "%s: %w", name, reason)
 	}
 	return k.target.Explain(err)
-}
-
-// owner returns the name of this process in the queue.
-func owner() string {
-	name := os.Getenv("USER")
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "?"
-	}
-	return fmt.Sprintf("%s@%s:%d", name, host, os.Getpid())
 }

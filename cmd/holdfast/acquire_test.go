@@ -541,7 +541,7 @@ func TestASessionLongerThanAskedForIsRefused(t *testing.T) {
 		{15 * time.Second, 20 * time.Second, false, false}, // the default
 	} {
 		g := &conn.Flags{Timeout: test.asked, TimeoutGiven: test.given}
-		err := granted(g, test.granted)
+		err := conn.Granted(g, test.granted)
 		if (err != nil) != test.refused {
 			t.Errorf("asked for %v, granted %v: got %v", test.asked, test.granted, err)
 			continue

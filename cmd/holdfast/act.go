@@ -1,55 +1,22 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/zk"
 )
-
-// actFlags are the flags of the subcommands that act on locks of others.
-type actFlags struct {
-	yes    bool
-	reason string
-}
-
-func (f *actFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask; needed where standard input is no terminal")
-	cmd.Flags().StringVar(&f.reason, "reason", "", "reason, for the audit line")
-}
-
-// confirm asks on the terminal, unless the user has said yes before. word is what the user has to type. in is read
-// by nobody else.
-func (f *actFlags) confirm(cmd *cobra.Command, verb, word string) error {
-	if f.yes {
-		return nil
-	}
-	if !term.Interactive(os.Stdin) {
-		return term.Usage("look at what it says above, and add --yes if that is what you want", "%s: standard input is no terminal, so nobody can confirm", cmd.Name())
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "To %s, type %s: ", verb, term.Escape(word))
-	line, err := bufio.NewReader(io.LimitReader(os.Stdin, 64<<10)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: cannot read the answer: %w", cmd.Name(), err)
-	}
-	if strings.TrimSpace(line) != word {
-		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s: not confirmed; nothing was done", cmd.Name())}
-	}
-	return nil
-}
 
 func newBreak(g *conn.Flags) *cobra.Command {
 	return newAction(g, deed.Breaking, &cobra.Command{
@@ -121,7 +88,7 @@ Exit codes:
 // newAction adds to cmd what break and revoke have in common.
 func newAction(g *conn.Flags, a deed.Action, cmd *cobra.Command) *cobra.Command {
 	var token string
-	var act actFlags
+	var act act.Flags
 	var layout layoutFlag
 	var forget forgetFlags
 	cmd.Args = term.Operands("lock")
@@ -146,7 +113,7 @@ func newAction(g *conn.Flags, a deed.Action, cmd *cobra.Command) *cobra.Command 
 		})
 	}
 	cmd.Flags().StringVar(&token, "token", "", "token of the holder, as holdfast status shows it")
-	act.register(cmd)
+	act.Register(cmd)
 	layout.register(cmd)
 	if a.Ends {
 		forget.register(cmd)
@@ -168,7 +135,7 @@ func parseToken(command, text, name string) (int64, error) {
 }
 
 // perform shows what a does to whom, asks, and does it.
-func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, a deed.Action, f actFlags, name, path string, token int64, layout holdfast.Layout) error {
+func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, a deed.Action, f act.Flags, name, path string, token int64, layout holdfast.Layout) error {
 	p, err := deed.Look(ctx, c, a, path, layout, token)
 	if err != nil {
 		return changed(name, err)
@@ -181,10 +148,10 @@ func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Clien
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s, token %d\nIt ends this time. The next client acquires the lock within 2 seconds.\n",
 			term.Escape(name), term.Escape(reservedText(p.Reserved)), token)
 	}
-	if err := f.confirm(cmd, a.Name+" it", name); err != nil {
+	if err := f.Confirm(cmd, a.Name+" it", name); err != nil {
 		return err
 	}
-	if err := carryOut(ctx, g, cmd, c, p, name, f.reason); err != nil {
+	if err := carryOut(ctx, g, cmd, c, p, name, f.Reason); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.Done, term.Escape(name), token)
@@ -193,30 +160,9 @@ func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Clien
 
 // carryOut carries p out, and prints the audit line.
 func carryOut(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, p *deed.Plan, name, reason string) error {
-	record, err := p.Do(ctx, c, deed.By{Name: owner(), Reason: reason})
-	tellAudit(g, cmd, record, err)
+	record, err := p.Do(ctx, c, deed.By{Name: conn.Owner(), Reason: reason})
+	act.TellAudit(g, cmd, record, err)
 	return changed(name, err)
-}
-
-// tellAudit prints the audit line of what was done, and warns if the server does not have it. err is the outcome.
-func tellAudit(g *conn.Flags, cmd *cobra.Command, r deed.Record, err error) {
-	outcome := ""
-	if err != nil {
-		outcome = " (failed)"
-	}
-	for _, p := range r.Places {
-		g.Log.Info(cmd, "audit: %s %s %s: %s, token %s%s", r.At.Format(time.RFC3339), term.Escape(r.By), term.Escape(r.Action), term.Escape(p.Path), p.Token, outcome)
-	}
-	if r.Missing != nil {
-		g.Log.Warn(cmd, "the audit line is not in %s: %s", deed.Path, term.Escape(term.Cut(r.Missing.Error(), deed.MaxText)))
-	}
-}
-
-// audited does something to locks of others, leaves an audit line and prints it.
-func audited(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, e deed.Entry, reason string, act func() error) error {
-	record, err := deed.Audited(ctx, c, e, deed.By{Name: owner(), Reason: reason}, act)
-	tellAudit(g, cmd, record, err)
-	return err
 }
 
 // changed gives the error for a token that nobody has its exit code and the name of the lock. Other errors stay.

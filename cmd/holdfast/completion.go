@@ -121,7 +121,7 @@ func completionOf(g *conn.Flags, f *pflag.Flag) cobra.CompletionFunc {
 	case "server":
 		return values(f, nil, "zk://", "zks://", "unix:///", "file:///")
 	case "log-level":
-		return values(f, slices.Collect(maps.Keys(logLevels)))
+		return values(f, slices.Collect(maps.Keys(term.LogLevels)))
 	case "also":
 		return func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 			return lockNames(g, cmd, word), cobra.ShellCompDirectiveNoFileComp

@@ -10,6 +10,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
@@ -17,7 +18,7 @@ import (
 func newElect(g *conn.Flags) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
-	var ends endFlags
+	var ends job.Flags
 	var page httpFlag
 	var metrics metricsFlag
 	var who whoFlags
@@ -98,7 +99,7 @@ name is empty if nobody leads or the leader is not known.
 			case given("why"), given("label"):
 				return term.Usage("put the text into --value, which ls and status show, and observers read",
 					"elect: an election has no --%s: the node of a candidate has its value alone", firstGiven(cmd, "why", "label"))
-			case !observe && len(dashless(args)) == 0:
+			case !observe && len(job.Dashless(args)) == 0:
 				return term.Usage("usage: "+cmd.UseLine(), "elect: no command given after the name, %q", term.Cut(args[0], 80))
 			}
 			return misplacedFlag(cmd, args)
@@ -108,7 +109,7 @@ name is empty if nobody leads or the leader is not known.
 			if err != nil {
 				return err
 			}
-			ending, err := ends.ending(cmd, g)
+			ending, err := ends.Ending(cmd, g)
 			if err != nil {
 				return err
 			}
@@ -133,7 +134,7 @@ name is empty if nobody leads or the leader is not known.
 			if !cmd.Flags().Changed("value") {
 				k.value = k.owner()
 			}
-			return codes.end(k.run(ends.command(args), ending, syscall.Signal(ends.signal)))
+			return codes.end(k.run(ends.Command(args), ending, syscall.Signal(ends.Signal)))
 		},
 	}
 	wait.registerTry(cmd, "another candidate is ahead.")
@@ -147,7 +148,7 @@ name is empty if nobody leads or the leader is not known.
 	codes.registerBusy(cmd, "another candidate is ahead or the wait timed out")
 	codes.registerLost(cmd)
 	kind.layout.register(cmd)
-	ends.register(cmd)
+	ends.Register(cmd)
 	page.register(cmd)
 	metrics.register(cmd)
 	cmd.Flags().StringVar(&value, "value", "", "value that others read from the leader (default: that of --who)")

@@ -8,19 +8,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/job"
 	"holdfast/internal/supervise"
 )
 
 // endingOf parses flags and returns the ending for a session timeout.
 func endingOf(t *testing.T, timeout time.Duration, flags ...string) (supervise.Ending, error) {
 	t.Helper()
-	var f endFlags
+	var f job.Flags
 	cmd := &cobra.Command{Use: "run"}
-	f.register(cmd)
+	f.Register(cmd)
 	if err := cmd.ParseFlags(flags); err != nil {
 		return supervise.Ending{}, err
 	}
-	at, err := f.ending(cmd, &conn.Flags{Timeout: timeout})
+	at, err := f.Ending(cmd, &conn.Flags{Timeout: timeout})
 	if err != nil {
 		return supervise.Ending{}, err
 	}

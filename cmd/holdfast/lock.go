@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 )
@@ -147,7 +148,7 @@ func (k *taker) lock(stdin bool) error {
 
 // unlock releases the lock. Without contact, this can last until the session ends. Then another signal ends it.
 func (k *taker) unlock(t *tenure, signals <-chan os.Signal) error {
-	err, hurry := unlessHurried(signals, 1, t.hold.Unlock)
+	err, hurry := job.UnlessHurried(signals, 1, t.hold.Unlock)
 	if hurry != nil {
 		k.say.Line("%s: cannot release the lock; it ends with its session, in at most %v: %v", term.Escape(term.Cut(k.name, 80)), k.Timeout, errHurried)
 		return term.EndedBy(hurry)

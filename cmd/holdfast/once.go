@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
@@ -151,8 +152,8 @@ func (f *forgetFlags) job(o *once.Once) *once.Job {
 }
 
 // forgetRun shows the record of a job, asks, and removes it.
-func forgetRun(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, f forgetFlags, act actFlags, name, path string, layout holdfast.Layout) error {
-	o := onceOf(c, path, layout, once.WithLock(holdfast.WithOwner(owner())))
+func forgetRun(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, f forgetFlags, how act.Flags, name, path string, layout holdfast.Layout) error {
+	o := onceOf(c, path, layout, once.WithLock(holdfast.WithOwner(conn.Owner())))
 	seen, err := f.job(o).Recorded(ctx)
 	switch {
 	case err != nil:
@@ -165,12 +166,12 @@ func forgetRun(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Cli
 		flag = "--once-key " + f.key
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nThe job can run again: holdfast run %s finds no run any more.\n", term.Escape(name), term.Escape(lastRunText(seen)), term.Escape(flag))
-	if err := act.confirm(cmd, "remove the record", name); err != nil {
+	if err := how.Confirm(cmd, "remove the record", name); err != nil {
 		return err
 	}
 	e := deed.Entry{Action: "break " + term.Cut(flag, deed.MaxText)}
 	e.Places = []deed.Place{{Path: term.Cut(path, deed.MaxText), Owner: term.Cut(seen.Owner, deed.MaxText), Token: strconv.FormatInt(seen.Token, 10)}}
-	err = audited(ctx, g, cmd, c, e, act.reason, func() error {
+	err = act.Audited(ctx, g, cmd, c, e, how.Reason, func() error {
 		err := f.job(o).ForgetRun(ctx, seen.Token)
 		if errors.Is(err, holdfast.ErrNotHeld) {
 			return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: the record has changed since; nothing was done", term.Cut(name, 80)), Hint: "run the command again to see the new one"}

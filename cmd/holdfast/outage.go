@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"holdfast/internal/cli/job"
 	"holdfast/internal/duration"
 )
 
@@ -10,7 +11,7 @@ import (
 // survives. TestCommandsSurviveTheseOutages compares them with the client.
 
 // graceOf returns the default of --term-before.
-func graceOf(timeout time.Duration) time.Duration { return min(defaultGrace, timeout/3) }
+func graceOf(timeout time.Duration) time.Duration { return min(job.DefaultGrace, timeout/3) }
 
 // termAfter returns how long after the last proof of the session a command gets TERM, see zk.Session.Deadline.
 func termAfter(timeout, grace time.Duration) time.Duration {

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/tf"
 	"holdfast/internal/cli/version"
 )
 
@@ -71,7 +72,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		g.Register(client)
 		root.AddCommand(client)
 	}
-	root.AddCommand(newTerraform(g))
+	root.AddCommand(tf.New(g))
 	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())
 	root.AddCommand(conn.NewConfig(g), newCompletion(), man.New())
 	root.AddCommand(newTopics(g)...)

@@ -3,10 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,6 +14,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
@@ -26,7 +25,7 @@ import (
 func newRun(g *conn.Flags) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
-	var ends endFlags
+	var ends job.Flags
 	var who whoFlags
 	var tell tellFlags
 	var once onceFlags
@@ -137,7 +136,7 @@ killed, holdfast_held stays 1 until the next run. Give runs that can hold locks 
   holdfast run --max-hold 1h --kill-after 30s nightly -- ./backup.sh
   holdfast run --shell report './collect | ./send'   # by sh -c`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			command := dashless(args)
+			command := job.Dashless(args)
 			switch {
 			case len(args) == 0:
 				return term.Usage("usage: "+cmd.UseLine(), "run: no lock given")
@@ -151,7 +150,7 @@ killed, holdfast_held stays 1 until the next run. Give runs that can hold locks 
 			if err != nil {
 				return err
 			}
-			ending, err := ends.ending(cmd, g)
+			ending, err := ends.Ending(cmd, g)
 			if err != nil {
 				return err
 			}
@@ -168,27 +167,18 @@ killed, holdfast_held stays 1 until the next run. Give runs that can hold locks 
 			}
 			k.quiet, k.once, k.minHold = tell.quiet, once, minHold.least
 			k.atHold = func() { tell.metrics.warnOf(tell.metrics.held(k.path, tell.status.start, k.record.acquired)) }
-			return tell.end(k, k.run(ends.command(args), ending, syscall.Signal(ends.signal)))
+			return tell.end(k, k.run(ends.Command(args), ending, syscall.Signal(ends.Signal)))
 		},
 	}
 	wait.register(cmd)
 	kind.register(cmd)
-	ends.register(cmd)
+	ends.Register(cmd)
 	who.register(cmd)
 	tell.register(cmd)
 	once.register(cmd)
 	minHold.register(cmd)
 	cmd.Flags().SetInterspersed(false) // the command's flags are not for holdfast
 	return cmd
-}
-
-// dashless returns the command in run's arguments: everything after the lock's name and an
-// optional --.
-func dashless(args []string) []string {
-	if len(args) > 1 && args[1] == "--" {
-		return args[2:]
-	}
-	return args[min(1, len(args)):]
 }
 
 // misplacedFlag refuses a command that begins with - without -- before it. Most likely it is a flag
@@ -232,11 +222,11 @@ func misplacedFlag(cmd *cobra.Command, args []string) error {
 }
 
 // run implements the subcommand. The command line is checked. stop is the signal of --kill-signal.
-func (k *taker) run(command []string, at ending, stop os.Signal) error {
+func (k *taker) run(command []string, at job.Ending, stop os.Signal) error {
 	// Look the command up before the wait, which may be long.
 	file, err := exec.LookPath(command[0])
 	if err != nil {
-		return k.mistaken(command, cannotRun(command[0], err))
+		return k.mistaken(command, job.CannotRun(command[0], err))
 	}
 	if err := k.deadlock(); err != nil {
 		return err
@@ -259,7 +249,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	defer sup.Close()
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
-	supervise.Notify(signals, stopSignals(stop)...)
+	supervise.Notify(signals, job.StopSignals(stop)...)
 	k.say = k.Log.NewLiveSayer(k.messages())
 	defer k.say.Flush()
 	k.page.announce(k.say)
@@ -283,7 +273,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 		k.say.Line("%s: %s", term.Escape(k.name), term.Escape(fmt.Sprintf(format, duration.InMessage(args)...)))
 	}
 	out, startErr := sup.Run(
-		supervise.Command{Path: file, Args: command, Env: environ(k.environment(t.hold))},
+		supervise.Command{Path: file, Args: command, Env: job.Environ(k.environment(t.hold))},
 		supervise.Terms{
 			Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Ending: ends, Signals: signals, Warn: warn,
 			Suspect: t.Contact.IsDown, Changed: t.Contact.Changed, Stopping: k.page.resign,
@@ -293,7 +283,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	k.record.ended(out, startErr)
 	succeeded := startErr == nil && out.Code == 0 && !out.Lost && !out.Overdue
 	// Without contact, this can last until the session ends. Then a second signal ends it.
-	end, hurry := unlessHurried(signals, 2, func() (r release) {
+	end, hurry := job.UnlessHurried(signals, 2, func() (r release) {
 		switch {
 		case startErr != nil:
 			k.unreserve(t.Client, t.hold)
@@ -317,7 +307,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	case errors.Is(startErr, supervise.ErrGuards):
 		return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("%s: %w", k.name, startErr)}
 	case startErr != nil:
-		return cannotRun(command[0], startErr)
+		return job.CannotRun(command[0], startErr)
 	}
 	if err := k.verdict(out, end.done, end.unlock, ends.MaxHold); err != nil {
 		return err
@@ -326,26 +316,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.Timeout, end.unlock)
 	}
 	k.say.Detail("%s: released", term.Escape(k.name))
-	return exitOfCommand(out)
-}
-
-// stopSignals returns the signals that end a wait. stop, that of --kill-signal, is one of them, but not if it has another
-// meaning before the command runs.
-func stopSignals(stop os.Signal) []os.Signal {
-	if slices.Contains(supervise.JobSignals, stop) {
-		return supervise.StopSignals
-	}
-	return append(slices.Clone(supervise.StopSignals), stop)
-}
-
-// exitOfCommand makes the end of the command that of this program.
-func exitOfCommand(out supervise.Outcome) error {
-	err := term.EndedBy(syscall.Signal(out.Signal))
-	if key, ok := err.(term.Interrupted); ok {
-		key.Group = out.Key
-		return key
-	}
-	return term.ExitCode(out.Code)
+	return job.ExitOf(out)
 }
 
 // verdict returns an error if the command's own code is not the one of run. doneErr is the error of once.done, and
@@ -378,12 +349,6 @@ func (k *taker) environment(h *holdfast.Hold) []string {
 		"HOLDFAST_OWNER=" + k.owner(),
 		"HOLDFAST_SERVER=" + k.target.URL, // a URL has no password
 	}, k.slotVariable(h)...)
-}
-
-// environ returns the environment of this process with the variables added. They replace inherited
-// ones of the same name, for example of an outer holdfast run: some programs take the first of two.
-func environ(added []string) []string {
-	return (&exec.Cmd{Env: append(os.Environ(), added...)}).Environ()
 }
 
 // token returns the token of LOCK itself, also with --also.
@@ -432,29 +397,4 @@ func (k *taker) mistaken(command []string, err *term.Fault) *term.Fault {
 		err.Hint = fmt.Sprintf("the lock's name is %[1]s here. For a semaphore with %[1]s permits: %[2]s --of %[1]s %[3]s -- CMD", term.Cut(k.name, 80), self, term.Cut(command[0], 80))
 	}
 	return err
-}
-
-// cannotRun returns the fault of a command that did not start: 127 if it does not exist, else 126.
-func cannotRun(name string, err error) *term.Fault {
-	reason := err
-	if e, ok := errors.AsType[*exec.Error](err); ok {
-		reason = e.Err
-	} else if e, ok := errors.AsType[*fs.PathError](err); ok {
-		reason = e.Err
-	}
-	f := &term.Fault{Code: term.ExitCannotExec, Err: fmt.Errorf("run %s: %w", name, reason)}
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		f.Code, f.Err = term.ExitNotFound, fmt.Errorf("run %s: command not found", name)
-	case errors.Is(err, fs.ErrNotExist):
-		f.Code = term.ExitNotFound
-		if _, statErr := os.Stat(name); statErr == nil {
-			f.Code, f.Hint = term.ExitCannotExec, "the interpreter in its first line (#!) does not exist: install it, or correct the line"
-		}
-	case errors.Is(err, syscall.ENOEXEC):
-		f.Hint = "if it is a script, begin it with a line such as #!/bin/sh"
-	case errors.Is(err, exec.ErrDot):
-		f.Hint = "to run the file in this directory, write ./" + name
-	}
-	return f
 }

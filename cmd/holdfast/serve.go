@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/certs"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/host"
 	"holdfast/internal/cli/term"
@@ -40,16 +41,15 @@ type serveFlags struct {
 	insecure bool
 	linger   time.Duration
 	tick     time.Duration
-	tls      serveTLSFlags
+	tls      certs.Flags
 	auth     serveAuthFlags
 	limits   serveLimitsFlags
-	log      serveLogFlags
-	tf       serveTerraformFlags
+	log      term.ServerLog
 	config   string // file
 	detached bool
 
 	flags *pflag.FlagSet // the flags above, with their values in force
-	from  origins        // of the values from the file
+	from  certs.Origins  // of the values from the file
 }
 
 func newServe() *cobra.Command {
@@ -60,9 +60,6 @@ func newServe() *cobra.Command {
 		Long: `serve stores nodes and sessions in a directory and serves them to ZooKeeper clients. It listens on the
 directory's own socket (for --server file://DIR) and on the addresses of --listen, --listen-tls and
 --unix. It prints one line for each address on stdout, then ready.
-
-With --terraform, serve is also a backend for Terraform and OpenTofu: it keeps their states and locks. See
-docs/howto/terraform.md and holdfast tf --help.
 
 INT and TERM stop serve. Sessions stay in the directory. HUP reloads certificates, users and limits.
 serve reloads changed certificates without HUP, too.
@@ -104,11 +101,10 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	term.DurationVar(flags, &f.linger, "linger", "", 0, "stop after this long without a client and without a session (default: never)")
 	term.DurationVar(flags, &f.tick, "tick", "", 2*time.Second, "unit of session timeouts, which are 2 to 20 ticks")
 	flags.StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 chooses a free port")
-	f.tls.register(flags)
+	f.tls.Register(flags)
 	f.auth.register(flags)
 	f.limits.register(flags)
-	f.log.register(flags)
-	f.tf.register(flags)
+	f.log.Register(flags)
 	flags.StringVar(&f.config, "config", "", "YAML file with these flags as keys, without --; flags on the command line win")
 	flags.BoolVar(&f.detached, watchdog.DetachedFlag[2:], false, "")
 	_ = flags.MarkHidden(watchdog.DetachedFlag[2:])
@@ -124,12 +120,11 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	log := f.log.logger(os.Stderr)
+	log := f.log.Logger(os.Stderr)
 	if len(kept) > 0 {
 		log.Warn("serve: the host keeps settings of the job that started it: no permission to reset them", "kept", strings.Join(kept, ", "))
 	}
-	f.tls.others = f.tls.others || len(f.tf.listenTLS) > 0
-	keys, err := f.tls.open(f.from, log)
+	keys, err := f.tls.Open(f.from, log)
 	if err != nil {
 		return err
 	}
@@ -145,14 +140,13 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, slices.Concat(supervise.StopSignals, supervise.ReloadSignals)...)
-	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log, OneMachine: len(f.listen)+len(f.tls.listen) == 0}
+	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log, OneMachine: len(f.listen)+len(f.tls.Listen) == 0}
 	if err := f.limits.apply(&cfg); err != nil {
 		return err
 	}
-	if err := f.auth.apply(&cfg, f.from, f.tls.clientCA); err != nil {
+	if err := f.auth.apply(&cfg, f.from, f.tls.ClientCA); err != nil {
 		return err
 	}
-	f.tf.enrol(&cfg)
 	hosting, err := zklocal.OpenHost(cfg)
 	if err != nil {
 		return err
@@ -175,15 +169,15 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer end()
-	failed := make(chan error, len(listeners)+1+len(f.tf.listen)+len(f.tf.listenTLS))
+	failed := make(chan error, len(listeners)+1)
 	if f.admin != "" {
 		l, err := net.Listen("tcp", f.admin)
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.from.name("admin"), err)
+			return fmt.Errorf("%s: %w", f.from.Name("admin"), err)
 		}
 		lines = append(lines, fmt.Sprintf("listening admin %s", l.Addr()))
 		build := version.Info()
-		page := daemon.NewMetrics(hosting.Server().Stats, keys.expires(), daemon.Build{Version: build.Version, Commit: build.Commit, Go: build.Go})
+		page := daemon.NewMetrics(hosting.Server().Stats, keys.Expires(), daemon.Build{Version: build.Version, Commit: build.Commit, Go: build.Go})
 		admin := daemon.NewAdmin(hosting.Server(), page, f.insecure, log)
 		defer admin.Close()
 		helpers.Go(func() {
@@ -194,21 +188,6 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	}
 	for _, l := range listeners {
 		go func() { failed <- hosting.Server().Serve(l) }()
-	}
-	var gateway *terraformServer
-	if f.tf.used() {
-		if gateway, err = f.tf.open(ctx, f, hosting, keys, log); err != nil {
-			return err
-		}
-		defer gateway.close()
-		lines = append(lines, gateway.lines...)
-		for _, l := range gateway.addrs {
-			go func() {
-				if err := gateway.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-					failed <- err
-				}
-			}()
-		}
 	}
 	log.Info("serve: connections that the limits, the open files and the memory allow", "connections", hosting.Server().Stats().ConnectionsMost)
 	for _, line := range append(lines, host.Ready) {
@@ -228,14 +207,13 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		case sig := <-signals:
 			if slices.Contains(supervise.ReloadSignals, sig) {
 				systemd.Reloading()
-				keys.reload()
-				f.reload(ctx, hosting.Server(), gateway, log)
+				keys.Reload()
+				f.reload(ctx, hosting.Server(), log)
 				systemd.Ready()
 				continue
 			}
 			log.Info("serve: stopping", "signal", sig)
 			systemd.Stopping()
-			gateway.close()
 			return shutdown(hosting)
 		case <-hosting.Done():
 			return hosting.Err() // nil after --linger
@@ -252,14 +230,11 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 func (f *serveFlags) check() error {
 	switch {
 	case f.linger < 0:
-		return term.Usage("", "%s %v: must not be negative", f.from.name("linger"), f.linger)
+		return term.Usage("", "%s %v: must not be negative", f.from.Name("linger"), f.linger)
 	case f.tick < time.Millisecond:
-		return term.Usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
+		return term.Usage("", "%s %v: must be at least 1ms", f.from.Name("tick"), f.tick)
 	}
 	if err := f.checkGroup(); err != nil {
-		return err
-	}
-	if err := f.tf.check(f); err != nil {
 		return err
 	}
 	return f.checkAddresses()

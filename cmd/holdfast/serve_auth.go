@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/certs"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/zkserver"
@@ -27,50 +28,48 @@ func (a *serveAuthFlags) register(f *pflag.FlagSet) {
 }
 
 // reload reads the files again and gives their users to a running server. If a file is invalid, the
-// server keeps its present users. enrol adds the server's own.
-func (a *serveAuthFlags) reload(ctx context.Context, server *zkserver.Server, from origins, clientCA string, enrol func(*zkserver.Config), log *slog.Logger) {
+// server keeps its present users.
+func (a *serveAuthFlags) reload(ctx context.Context, server *zkserver.Server, from certs.Origins, clientCA string, log *slog.Logger) {
 	var cfg zkserver.Config
 	err := a.apply(&cfg, from, clientCA)
-	users := len(cfg.Users)
 	if err == nil {
-		enrol(&cfg)
 		err = server.SetUsers(ctx, cfg)
 	}
 	if err != nil {
 		log.Error("serve: users not reloaded; the present users stay in force", "err", err)
 		return
 	}
-	log.Info("serve: users reloaded", "users", users)
+	log.Info("serve: users reloaded", "users", len(cfg.Users))
 }
 
 // apply puts the flags into cfg and validates it.
-func (a *serveAuthFlags) apply(cfg *zkserver.Config, from origins, clientCA string) error {
+func (a *serveAuthFlags) apply(cfg *zkserver.Config, from certs.Origins, clientCA string) error {
 	if a.required != nil && len(a.required) == 0 {
-		return term.Usage("leave it out to serve clients that have not authenticated", "%s is empty: want digest, sasl or x509", from.name("auth-required"))
+		return term.Usage("leave it out to serve clients that have not authenticated", "%s is empty: want digest, sasl or x509", from.Name("auth-required"))
 	}
 	if slices.Contains(a.required, "x509") && clientCA == "" {
-		return term.Usage("", "%s x509 needs --tls-client-ca FILE to verify the certificates of clients", from.name("auth-required"))
+		return term.Usage("", "%s x509 needs --tls-client-ca FILE to verify the certificates of clients", from.Name("auth-required"))
 	}
 	if a.users != "" {
-		text, err := conn.ReadSecret(from.name("auth-users"), a.users)
+		text, err := conn.ReadSecret(from.Name("auth-users"), a.users)
 		if err != nil {
 			return err
 		}
 		if cfg.Users, err = zkserver.ParseUsers(string(text)); err != nil {
-			return term.Misconfigured("", "%s: %s: %w", from.name("auth-users"), a.users, err)
+			return term.Misconfigured("", "%s: %s: %w", from.Name("auth-users"), a.users, err)
 		}
 		if len(cfg.Users) == 0 {
-			return term.Misconfigured("", "%s: %s has no users", from.name("auth-users"), a.users)
+			return term.Misconfigured("", "%s: %s has no users", from.Name("auth-users"), a.users)
 		}
 	}
 	if a.super != "" {
-		text, err := conn.ReadSecret(from.name("auth-super"), a.super)
+		text, err := conn.ReadSecret(from.Name("auth-super"), a.super)
 		if err != nil {
 			return err
 		}
 		cfg.SuperDigest = strings.TrimRight(string(text), "\r\n")
 		if cfg.SuperDigest == "" {
-			return term.Misconfigured("", "%s: %s is empty", from.name("auth-super"), a.super)
+			return term.Misconfigured("", "%s: %s is empty", from.Name("auth-super"), a.super)
 		}
 	}
 	cfg.RequireAuth = a.required

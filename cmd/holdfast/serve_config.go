@@ -9,25 +9,14 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"holdfast/internal/cli/certs"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 )
 
-// origins maps the names of flags to the places of their values in a configuration file, as
-// FILE:LINE: KEY. So messages name the line to change.
-type origins map[string]string
-
-// name returns the name of a flag in messages.
-func (o origins) name(flag string) string {
-	if at, ok := o[flag]; ok {
-		return at
-	}
-	return "serve: --" + flag
-}
-
 // readConfig sets the flags that the command line does not set from a YAML file. Its keys are the
 // names of flags. The flags parse the values, so both places have the same syntax.
-func readConfig(flags *pflag.FlagSet, path string) (origins, error) {
+func readConfig(flags *pflag.FlagSet, path string) (certs.Origins, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, term.Misconfigured("", "serve: --config: %w", err)
@@ -36,7 +25,7 @@ func readConfig(flags *pflag.FlagSet, path string) (origins, error) {
 	if err != nil || top == nil {
 		return nil, err
 	}
-	from := make(origins)
+	from := make(certs.Origins)
 	given := make(map[string]bool)
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	for i := 0; i < len(top.Content); i += 2 {

@@ -20,7 +20,6 @@ func TestACrowdAtAnyAddressLeavesTheServerItsFiles(t *testing.T) {
 	t.Parallel()
 	const crowd = 200
 	for _, tt := range []struct{ name, flag, line string }{
-		{"terraform", "--terraform", "listening terraform http://"},
 		{"admin", "--admin", "listening admin "},
 		{"clients", "--listen", "listening tcp "},
 	} {

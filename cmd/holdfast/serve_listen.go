@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"holdfast/internal/cli/certs"
 	"holdfast/internal/cli/term"
 )
 
@@ -32,18 +33,18 @@ func (f *serveFlags) checkAddresses() error {
 		}
 		if open && !f.insecure {
 			return term.Usage("listen on 127.0.0.1, use --listen-tls with --tls-client-ca, or add --insecure if you trust the network",
-				"%s %s: other machines can reach this address, and it has no encryption", f.from.name("listen"), addr)
+				"%s %s: other machines can reach this address, and it has no encryption", f.from.Name("listen"), addr)
 		}
 	}
-	known := f.tls.clientAuth.orDefault(f.tls.clientCA) == "need" || len(f.auth.required) > 0
-	for _, addr := range f.tls.listen {
+	known := f.tls.ClientAuth.OrDefault(f.tls.ClientCA) == "need" || len(f.auth.required) > 0
+	for _, addr := range f.tls.Listen {
 		open, err := f.reachable("listen-tls", addr)
 		if err != nil {
 			return err
 		}
 		if open && !f.insecure && !known {
 			return term.Usage("ask clients for certificates with --tls-client-ca FILE or for a login with --auth-required, or add --insecure if you trust the network",
-				"%s %s: other machines can reach this address, and TLS alone admits every client: each can acquire every lock", f.from.name("listen-tls"), addr)
+				"%s %s: other machines can reach this address, and TLS alone admits every client: each can acquire every lock", f.from.Name("listen-tls"), addr)
 		}
 	}
 	if f.admin == "" {
@@ -52,7 +53,7 @@ func (f *serveFlags) checkAddresses() error {
 	open, err := f.reachable("admin", f.admin)
 	if err == nil && open && !f.insecure {
 		err = term.Usage("listen on 127.0.0.1, or add --insecure if you trust the network",
-			"%s %s: other machines can reach this address, and it shows the memory of this process", f.from.name("admin"), f.admin)
+			"%s %s: other machines can reach this address, and it shows the memory of this process", f.from.Name("admin"), f.admin)
 	}
 	return err
 }
@@ -61,33 +62,33 @@ func (f *serveFlags) checkAddresses() error {
 func (f *serveFlags) reachable(flag, addr string) (bool, error) {
 	tcp, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
-		return false, term.Usage("give an address such as 127.0.0.1:2181", "%s %s: %w", f.from.name(flag), addr, err)
+		return false, term.Usage("give an address such as 127.0.0.1:2181", "%s %s: %w", f.from.Name(flag), addr, err)
 	}
 	return tcp.IP == nil || !tcp.IP.IsLoopback(), nil
 }
 
 // listeners opens the addresses of --listen, --listen-tls and --unix. If it fails, it also returns the
 // listeners that it has opened.
-func (f *serveFlags) listeners(keys *keyring) ([]listener, error) {
+func (f *serveFlags) listeners(keys *certs.Keyring) ([]listener, error) {
 	var all []listener
 	for _, addr := range f.listen {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			return all, fmt.Errorf("%s: %w", f.from.name("listen"), err)
+			return all, fmt.Errorf("%s: %w", f.from.Name("listen"), err)
 		}
 		all = append(all, listener{l, "tcp"})
 	}
-	for _, addr := range f.tls.listen {
+	for _, addr := range f.tls.Listen {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			return all, fmt.Errorf("%s: %w", f.from.name("listen-tls"), err)
+			return all, fmt.Errorf("%s: %w", f.from.Name("listen-tls"), err)
 		}
-		all = append(all, listener{tls.NewListener(l, keys.serverConfig()), "tls"})
+		all = append(all, listener{tls.NewListener(l, keys.ServerConfig()), "tls"})
 	}
 	for _, path := range f.unix {
 		l, err := listenUnix(path, f.gid)
 		if err != nil {
-			return all, fmt.Errorf("%s: %w", f.from.name("unix"), err)
+			return all, fmt.Errorf("%s: %w", f.from.Name("unix"), err)
 		}
 		all = append(all, listener{l, "unix"})
 	}
@@ -104,7 +105,7 @@ func (f *serveFlags) checkGroup() error {
 		return nil
 	}
 	if len(f.unix) == 0 {
-		return term.Usage("give a socket with --unix PATH", "%s is without --unix: the socket in the directory is for this user alone", f.from.name("unix-group"))
+		return term.Usage("give a socket with --unix PATH", "%s is without --unix: the socket in the directory is for this user alone", f.from.Name("unix-group"))
 	}
 	if id, err := strconv.ParseInt(f.group, 10, 32); err == nil && id >= 0 {
 		f.gid = int(id)
@@ -115,7 +116,7 @@ func (f *serveFlags) checkGroup() error {
 		f.gid, err = strconv.Atoi(group.Gid)
 	}
 	if err != nil {
-		return term.Misconfigured("create the group (groupadd --system NAME), or give its number if it is not in /etc/group", "%s: %w", f.from.name("unix-group"), err)
+		return term.Misconfigured("create the group (groupadd --system NAME), or give its number if it is not in /etc/group", "%s: %w", f.from.Name("unix-group"), err)
 	}
 	return nil
 }

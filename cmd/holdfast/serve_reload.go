@@ -11,14 +11,10 @@ import (
 )
 
 // reload reads the configuration file and the files of users again, and gives their limits and
-// users to a running server and its backend for Terraform. If the file is invalid, nothing changes. If the
-// users of one of the two are invalid, its present users stay. All other settings need a restart; reload logs the
-// names of changed ones.
-func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, gateway *terraformServer, log *slog.Logger) {
+// users to a running server. If the file is invalid, nothing changes. If the users are invalid, the present users
+// stay. All other settings need a restart; reload logs the names of changed ones.
+func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, log *slog.Logger) {
 	fresh, flags, err := f.readAgain()
-	if err == nil { // of the backend that runs
-		err = f.tf.checkLogin(fresh.from, fresh.auth.required)
-	}
 	if err != nil {
 		log.Error("serve: configuration not reloaded; the present one stays in force", "err", err)
 		return
@@ -26,8 +22,7 @@ func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, gatewa
 	if changed := f.changedForGood(flags); len(changed) > 0 {
 		log.Warn("serve: changed settings need a restart", "settings", strings.Join(changed, ", "))
 	}
-	fresh.auth.reload(ctx, server, fresh.from, f.tls.clientCA, f.tf.enrol, log)
-	gateway.reload(&fresh.tf, fresh.from, log)
+	fresh.auth.reload(ctx, server, fresh.from, f.tls.ClientCA, log)
 	if err := server.SetLimits(ctx, fresh.limits.limits); err != nil {
 		log.Error("serve: limits not reloaded", "err", err)
 		return
@@ -66,9 +61,6 @@ func (f *serveFlags) changedForGood(now *pflag.FlagSet) (names []string) {
 	var scratch serveFlags
 	scratch.auth.register(reloaded)
 	scratch.limits.registerLimits(reloaded)
-	for _, file := range []string{"terraform-users", "terraform-tokens"} {
-		reloaded.String(file, "", "")
-	}
 	now.VisitAll(func(flag *pflag.Flag) {
 		before := f.flags.Lookup(flag.Name)
 		if reloaded.Lookup(flag.Name) == nil && before.Value.String() != flag.Value.String() {

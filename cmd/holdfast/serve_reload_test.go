@@ -4,8 +4,6 @@ package main
 
 import (
 	"bufio"
-	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,91 +79,4 @@ func (s *reloading) reload(texts ...string) {
 			s.t.Errorf("the log has no %q:\n%s", text, strings.Join(seen, "\n"))
 		}
 	}
-}
-
-// terraform returns the status of a request to the backend.
-func (s *reloading) terraform(method, path, body string, auth func(*http.Request)) int {
-	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.at["terraform"]+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	auth(r)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	resp.Body.Close()
-	return resp.StatusCode
-}
-
-func basic(user, password string) func(*http.Request) {
-	return func(r *http.Request) { r.SetBasicAuth(user, password) }
-}
-
-func bearer(token string) func(*http.Request) {
-	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
-}
-
-// HUP reads all files of users. A file that is not valid changes nothing.
-func TestHangUpReloadsEveryFileOfUsers(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	writeSecret(t, dir, "users", "ann:s3cret", "bob:s3cret")
-	writeSecret(t, dir, "tokens", "0123456789abcdef", "fedcba9876543210")
-	s := startReloading(t, dir, "--terraform", "127.0.0.1:0", "--terraform-users", "users", "--terraform-tokens", "tokens")
-	want := func(ann, bob bool, what string) {
-		t.Helper()
-		for name, tt := range map[string]struct {
-			token    string
-			expected bool
-		}{"ann": {"0123456789abcdef", ann}, "bob": {"fedcba9876543210", bob}} {
-			status := map[bool]int{true: 404, false: 401}[tt.expected]
-			if got := s.terraform("GET", "/tf/a/b", "", basic(name, "s3cret")); got != status {
-				t.Errorf("%s: the backend answers %s with %d; want %d", what, name, got, status)
-			}
-			if got := s.terraform("GET", "/tf/a/b", "", bearer(tt.token)); got != status {
-				t.Errorf("%s: the backend answers the token of %s with %d; want %d", what, name, got, status)
-			}
-		}
-	}
-	want(true, true, "at first")
-	for _, name := range []string{"users", "tokens"} {
-		s.write(name, "nonsense")
-	}
-	s.reload("users of the Terraform backend not reloaded")
-	want(true, true, "after files that are not valid")
-	s.write("users", "ann:s3cret")
-	s.write("tokens", "0123456789abcdef")
-	s.reload("users of the Terraform backend reloaded")
-	want(true, false, "without bob")
-}
-
-// The backend's own login at the server is none of the users: it outlives every reload.
-func TestHangUpKeepsTheBackendLoggedIn(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	nobody := func(*http.Request) {}
-	writeSecret(t, dir, "users", "ann:s3cret")
-	writeSecret(t, dir, "serve.yaml", "{}")
-	s := startReloading(t, dir, "--config", "serve.yaml", "--terraform", "127.0.0.1:0", "--auth-users", "users")
-	lock := func(what string) {
-		t.Helper()
-		id := fmt.Sprintf(`{"ID":%q}`, what)
-		for _, method := range []string{"LOCK", "UNLOCK"} {
-			if got := s.terraform(method, "/tf/a/b/lock", id, nobody); got != 200 {
-				t.Errorf("%s: %s is answered with %d", what, method, got)
-			}
-		}
-	}
-	lock("at first")
-	s.write("serve.yaml", "auth-required: [digest]")
-	s.reload("users reloaded", "users=1")
-	lock("with logins required")
-	s.write("users", "bob:s3cret")
-	s.reload("users reloaded", "users=1")
-	lock("with other users")
-	s.write("serve.yaml", "auth-required: [sasl]")
-	s.reload("configuration not reloaded", "--terraform needs digest")
-	lock("after a file that is refused")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
@@ -22,7 +23,7 @@ import (
 func newSessions(g *conn.Flags) *cobra.Command {
 	var format term.Format
 	var layout layoutFlag
-	var act actFlags
+	var act act.Flags
 	cmd := &cobra.Command{
 		Use:   "sessions [flags] [end SESSION]",
 		Short: "List the sessions that hold locks or wait, or take all locks of one away",
@@ -60,7 +61,7 @@ Exit codes:
 				return term.Usage("holdfast sessions lists them", "sessions end: no session given")
 			case len(args) > 2:
 				return term.Usage("usage: "+cmd.UseLine(), "sessions: unexpected argument %q", term.Cut(args[2], 40))
-			case len(args) == 0 && (act.yes || act.reason != ""):
+			case len(args) == 0 && (act.Yes || act.Reason != ""):
 				return term.Usage("usage: "+cmd.UseLine(), "sessions: --yes and --reason are for sessions end")
 			}
 			return nil
@@ -83,7 +84,7 @@ Exit codes:
 	}
 	format.Register(cmd)
 	layout.register(cmd)
-	act.register(cmd)
+	act.Register(cmd)
 	return cmd
 }
 
@@ -219,7 +220,7 @@ func few(names []string) string {
 }
 
 // endSession takes all places of a session away.
-func endSession(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, id int64, layout holdfast.Layout, act actFlags) error {
+func endSession(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, id int64, layout holdfast.Layout, how act.Flags) error {
 	all, err := findSessions(ctx, g, c, layout)
 	if err != nil {
 		return err
@@ -230,12 +231,12 @@ func endSession(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Cl
 		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("session %s has no lock below %s, and waits for none", word, term.Cut(g.Namespace, 80)), Hint: "holdfast sessions lists those that have"}
 	}
 	showSession(g, cmd.ErrOrStderr(), word, all[i])
-	if err := act.confirm(cmd, "take them away", word); err != nil {
+	if err := how.Confirm(cmd, "take them away", word); err != nil {
 		return err
 	}
 	plan := deed.SessionPlan{Session: id, Places: all[i].places}
-	taken, record, err := plan.Do(ctx, c, deed.By{Name: owner(), Reason: act.reason})
-	tellAudit(g, cmd, record, err)
+	taken, record, err := plan.Do(ctx, c, deed.By{Name: conn.Owner(), Reason: how.Reason})
+	act.TellAudit(g, cmd, record, err)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/host"
+	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
@@ -106,7 +107,7 @@ Exit codes:
 				return term.Usage("give a shorter time", "--kill-after %v: want at most %v", killAfter, term.MaxDuration)
 			case cmd.Flags().Changed("busy-exit-code") && !wait.try:
 				return term.Usage("add --try, or leave it out", "shard: --busy-exit-code needs --try: otherwise shard waits for its shards")
-			case len(dashless(args)) == 0:
+			case len(job.Dashless(args)) == 0:
 				return term.Usage("usage: "+cmd.UseLine(), "shard: no command given after the name, %q", term.Cut(args[0], 80))
 			}
 			return misplacedFlag(cmd, args)
@@ -127,10 +128,10 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			command := dashless(args)
+			command := job.Dashless(args)
 			file, err := exec.LookPath(command[0])
 			if err != nil {
-				return cannotRun(command[0], err)
+				return job.CannotRun(command[0], err)
 			}
 			w := &sharder{
 				Flags: g, target: t, name: args[0], path: path, count: count, file: file, command: command, killAfter: killAfter,
@@ -266,7 +267,7 @@ func (w *sharder) work(ctx context.Context) error {
 	w.metrics.connected(c.Contact)
 	session, err := c.Client.Session(ctx)
 	if err == nil {
-		err = granted(w.Flags, session.Timeout())
+		err = conn.Granted(w.Flags, session.Timeout())
 	}
 	if err != nil {
 		return err
@@ -275,11 +276,11 @@ func (w *sharder) work(ctx context.Context) error {
 		return term.Usage("give --session-timeout "+duration.Text(least)+" or more",
 			"session timeout %v is too short: holdfast kills a command %v before its lock expires", session.Timeout(), supervise.KillMargin)
 	}
-	w.grace = min(defaultGrace, session.Timeout()/3)
+	w.grace = min(job.DefaultGrace, session.Timeout()/3)
 	// A command that the kernel cannot kill keeps its shard, as with run.
 	const never = time.Duration(math.MaxInt64)
 	set := shards.New(c.Client, w.path, w.count, shards.WithMoveLimit(never),
-		shards.WithLock(holdfast.WithOwner(cmp.Or(w.who, owner())), holdfast.WithReason(w.why), holdfast.WithLabels(w.labels), w.metrics.observed()))
+		shards.WithLock(holdfast.WithOwner(cmp.Or(w.who, conn.Owner())), holdfast.WithReason(w.why), holdfast.WithLabels(w.labels), w.metrics.observed()))
 	if w.try {
 		if err := w.vacant(ctx, set); err != nil {
 			return err
@@ -329,7 +330,7 @@ func (w *sharder) keep(ctx context.Context, path string, s shards.Shard) error {
 		}
 		switch {
 		case err != nil && neverRuns(err):
-			return cannotRun(w.command[0], err)
+			return job.CannotRun(w.command[0], err)
 		case err != nil:
 			warn("%v; trying again in %v", err, pause)
 		case out.Lost:
@@ -365,7 +366,7 @@ func (w *sharder) once(ctx context.Context, path string, s shards.Shard, warn fu
 	go w.stop(ctx, s, signals, kill, over, warn)
 	k := &taker{Flags: w.Flags, target: w.target, name: w.name, path: path, who: w.who}
 	return sup.Run(
-		supervise.Command{Path: w.file, Args: w.command, Env: environ(append(k.environment(s.Hold),
+		supervise.Command{Path: w.file, Args: w.command, Env: job.Environ(append(k.environment(s.Hold),
 			"HOLDFAST_SHARD="+strconv.Itoa(s.Number),
 			"HOLDFAST_SHARDS="+strconv.Itoa(w.count),
 		))},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 )
 
@@ -181,4 +182,4 @@ func labelRune(r rune) bool {
 }
 
 // owner returns the name of this process in the queue.
-func (k *taker) owner() string { return cmp.Or(k.who, owner()) }
+func (k *taker) owner() string { return cmp.Or(k.who, conn.Owner()) }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
@@ -21,7 +22,7 @@ import (
 func TestVariablesOfTheCommandOccurOnce(t *testing.T) {
 	t.Setenv("HOLDFAST_LOCK", "outer")
 	t.Setenv("HOLDFAST_LOCKER", "mine")
-	got := environ([]string{"HOLDFAST_LOCK=inner", "HOLDFAST_TOKEN=1"})
+	got := job.Environ([]string{"HOLDFAST_LOCK=inner", "HOLDFAST_TOKEN=1"})
 	got = slices.DeleteFunc(got, func(v string) bool {
 		return !strings.HasPrefix(v, "HOLDFAST_LOCK") && !strings.HasPrefix(v, "HOLDFAST_TOKEN")
 	})

@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/certs"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/passwd"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/daemon"
 	"holdfast/internal/htpasswd"
@@ -80,7 +82,7 @@ Exit codes:
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.AddCommand(newPasswd("ui", true))
+	cmd.AddCommand(passwd.New("ui", string(ui.Viewer), string(ui.Operator)))
 	return cmd
 }
 
@@ -129,13 +131,13 @@ func (f *uiFlags) check() error {
 
 // access opens the files, and returns who may use the page at l, and l with TLS. announce is called with each URL for
 // one browser.
-func (f *uiFlags) access(l net.Listener, keys *keyring, announce func(url string), log *slog.Logger) (*ui.Access, net.Listener, error) {
+func (f *uiFlags) access(l net.Listener, keys *certs.Keyring, announce func(url string), log *slog.Logger) (*ui.Access, net.Listener, error) {
 	scheme := "http"
 	if keys != nil {
-		l, scheme = tls.NewListener(l, keys.pageConfig()), "https"
+		l, scheme = tls.NewListener(l, keys.PageConfig()), "https"
 	}
 	cfg := ui.AccessConfig{
-		Addr: l.Addr(), TLS: keys != nil, Owner: owner(), ReadOnly: f.readOnly, Hosts: f.hosts, Logger: log,
+		Addr: l.Addr(), TLS: keys != nil, Owner: conn.Owner(), ReadOnly: f.readOnly, Hosts: f.hosts, Logger: log,
 		Admitted: daemon.Admit,
 		Announce: func(path string) { announce(scheme + "://" + f.address(l.Addr()) + path) },
 	}
@@ -199,12 +201,12 @@ func (f *uiFlags) address(listens net.Addr) string {
 }
 
 // keys reads the certificate. It returns nil without one.
-func (f *uiFlags) keys(log *slog.Logger) (*keyring, error) {
+func (f *uiFlags) keys(log *slog.Logger) (*certs.Keyring, error) {
 	if f.cert == "" {
 		return nil, nil
 	}
-	files := serveTLSFlags{cert: f.cert, key: f.key, listen: []string{f.listen}}
-	return files.open(origins{"tls-cert": "--https-cert", "tls-key": "--https-key"}, log)
+	files := certs.Flags{Cert: f.cert, Key: f.key, Listen: []string{f.listen}}
+	return files.Open(certs.Origins{"tls-cert": "--https-cert", "tls-key": "--https-key"}, log)
 }
 
 func serveUI(g *conn.Flags, cmd *cobra.Command, f *uiFlags, prefix string) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
@@ -101,7 +102,7 @@ func unlockForced(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.
 		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s is not detached, but held by %s", term.Cut(name, 80), holder(queue[0], time.Now())),
 			Hint: "holdfast revoke asks the holder to release it; holdfast break takes it away"}
 	}
-	return audited(ctx, g, cmd, c, deed.Entry{Action: "unlock --force"}.Of(path, queue[:1]...), reason, func() error {
+	return act.Audited(ctx, g, cmd, c, deed.Entry{Action: "unlock --force"}.Of(path, queue[:1]...), reason, func() error {
 		return notHeld(name, holdfast.Break(ctx, c, path, queue[0].Token))
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
 	"holdfast/internal/lockwatch"
@@ -340,7 +341,7 @@ func (w *eventWriter) run(ctx context.Context, e eventDocument) {
 	}
 	cmd := exec.CommandContext(ctx, shell, option, w.command)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = &text, os.Stdout, os.Stderr
-	cmd.Env = environ([]string{
+	cmd.Env = job.Environ([]string{
 		"HOLDFAST_EVENT=" + e.Type, "HOLDFAST_LOCK=" + forVariable(e.Name), "HOLDFAST_LOCK_PATH=" + forVariable(e.Path), "HOLDFAST_OWNER=" + forVariable(e.Owner),
 		"HOLDFAST_SESSION=" + e.Session, "HOLDFAST_TOKEN=" + e.Token, "HOLDFAST_AT=" + e.At.Format(time.RFC3339Nano),
 	})

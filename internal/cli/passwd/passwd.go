@@ -1,4 +1,4 @@
-package main
+package passwd
 
 import (
 	"bufio"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	xterm "github.com/charmbracelet/x/term"
@@ -13,19 +14,18 @@ import (
 
 	"holdfast/internal/cli/term"
 	"holdfast/internal/htpasswd"
-	"holdfast/ui"
 )
 
-// newPasswd returns the command that makes a line for the file of users of a program: "ui" or "tf". With roles, the line
-// has a role.
-func newPasswd(program string, roles bool) *cobra.Command {
+// New returns the command that makes a line for the file of users of a program: "ui" or "tf". If users
+// have roles, the line has one, and the first is the default.
+func New(program string, roles ...string) *cobra.Command {
 	role := ""
 	long := `passwd reads a password from the terminal, without showing it, or one line of standard input. It prints a line for
 the file of users, NAME:HASH, with a hash of bcrypt, as htpasswd -nB -C 12 NAME does. Other users must not be able to
 read that file.
 `
-	if roles {
-		role = string(ui.Viewer)
+	if len(roles) > 0 {
+		role = roles[0]
 		long += `
 The third field of the line is the role. A viewer sees everything. An operator also breaks locks, revokes and ends
 sessions. A line without a role is for a viewer.
@@ -43,8 +43,8 @@ Exit codes:
   pass show holdfast/ann | ` + command + ` ann >> users`,
 		Args: term.Operands("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if roles && role != string(ui.Viewer) && role != string(ui.Operator) {
-				return term.Usage("", "passwd: %q is no role: want viewer or operator", term.Cut(role, 40))
+			if len(roles) > 0 && !slices.Contains(roles, role) {
+				return term.Usage("", "passwd: %q is no role: want %s", term.Cut(role, 40), strings.Join(roles, " or "))
 			}
 			password, err := readPassword(cmd.InOrStdin(), cmd.ErrOrStderr())
 			if err != nil {
@@ -58,8 +58,8 @@ Exit codes:
 			return err
 		},
 	}
-	if roles {
-		cmd.Flags().StringVar(&role, "role", role, "what the user may do: viewer or operator")
+	if len(roles) > 0 {
+		cmd.Flags().StringVar(&role, "role", role, "what the user may do: "+strings.Join(roles, " or "))
 	}
 	return cmd
 }
@@ -70,7 +70,7 @@ func readPassword(in io.Reader, prompts io.Writer) (string, error) {
 	if !ok || !xterm.IsTerminal(f.Fd()) {
 		line, err := bufio.NewReader(io.LimitReader(in, 64<<10)).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
-			return "", &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("passwd: cannot read the password: %w", err)}
+			return "", &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("passwd: cannot read the password: %w", err), Hint: ""}
 		}
 		return strings.TrimRight(line, "\r\n"), nil
 	}
@@ -80,7 +80,7 @@ func readPassword(in io.Reader, prompts io.Writer) (string, error) {
 		text, err := xterm.ReadPassword(f.Fd())
 		fmt.Fprintln(prompts)
 		if err != nil {
-			return "", &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("passwd: cannot read the password: %w", err)}
+			return "", &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("passwd: cannot read the password: %w", err), Hint: ""}
 		}
 		twice[i] = string(text)
 	}

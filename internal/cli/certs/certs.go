@@ -1,4 +1,4 @@
-package main
+package certs
 
 import (
 	"crypto/tls"
@@ -16,25 +16,24 @@ import (
 	"holdfast/internal/cli/term"
 )
 
-// serveTLSFlags are the flags for TLS. TLS has its own addresses instead of a switch for all
+// Flags are the flags for TLS. TLS has its own addresses instead of a switch for all
 // addresses, so that local programs can connect without TLS.
-type serveTLSFlags struct {
-	listen     []string
-	cert, key  string // files
-	clientCA   string // file
-	clientAuth clientAuth
-	others     bool // --terraform-tls uses the certificate, too
+type Flags struct {
+	Listen     []string
+	Cert, Key  string // files
+	ClientCA   string // file
+	ClientAuth clientAuth
 }
 
-func (s *serveTLSFlags) register(f *pflag.FlagSet) {
-	f.StringArrayVar(&s.listen, "listen-tls", nil, "TCP address for TLS 1.2 or newer (zks://), such as :2281; repeatable")
-	f.StringVar(&s.cert, "tls-cert", "", "file with the certificate (PEM) for --listen-tls, followed by intermediate ones")
-	f.StringVar(&s.key, "tls-key", "", "file with the private key (PEM) of --tls-cert; other users must not be able to read it")
-	f.StringVar(&s.clientCA, "tls-client-ca", "", "file with the CA certificates (PEM) to verify clients")
-	f.Var(&s.clientAuth, "tls-client-auth", "whether to ask clients for a certificate: none, want or need (default need with --tls-client-ca, else none)")
+func (s *Flags) Register(f *pflag.FlagSet) {
+	f.StringArrayVar(&s.Listen, "listen-tls", nil, "TCP address for TLS 1.2 or newer (zks://), such as :2281; repeatable")
+	f.StringVar(&s.Cert, "tls-cert", "", "file with the certificate (PEM) for --listen-tls, followed by intermediate ones")
+	f.StringVar(&s.Key, "tls-key", "", "file with the private key (PEM) of --tls-cert; other users must not be able to read it")
+	f.StringVar(&s.ClientCA, "tls-client-ca", "", "file with the CA certificates (PEM) to verify clients")
+	f.Var(&s.ClientAuth, "tls-client-auth", "whether to ask clients for a certificate: none, want or need (default need with --tls-client-ca, else none)")
 }
 
-// clientAuth is the flag --tls-client-auth. "" is the default.
+// ClientAuth is the flag --tls-client-auth. "" is the default.
 type clientAuth string
 
 func (c *clientAuth) String() string { return string(*c) }
@@ -51,7 +50,7 @@ func (c *clientAuth) Set(s string) error {
 	return nil
 }
 
-func (c clientAuth) orDefault(ca string) clientAuth {
+func (c clientAuth) OrDefault(ca string) clientAuth {
 	switch {
 	case c != "":
 		return c
@@ -61,22 +60,22 @@ func (c clientAuth) orDefault(ca string) clientAuth {
 	return "none"
 }
 
-// open reads the files. It returns nil without TLS.
-func (s *serveTLSFlags) open(from origins, log *slog.Logger) (*keyring, error) {
-	auth := s.clientAuth.orDefault(s.clientCA)
+// Open reads the files. It returns nil without TLS.
+func (s *Flags) Open(from Origins, log *slog.Logger) (*Keyring, error) {
+	auth := s.ClientAuth.OrDefault(s.ClientCA)
 	switch {
-	case len(s.listen) == 0 && !s.others && s.cert+s.key+s.clientCA+string(s.clientAuth) == "":
+	case len(s.Listen) == 0 && s.Cert+s.Key+s.ClientCA+string(s.ClientAuth) == "":
 		return nil, nil
-	case len(s.listen) == 0 && !s.others:
+	case len(s.Listen) == 0:
 		return nil, term.Usage("give one with --listen-tls", "serve: --tls- flags are given, but no address for TLS")
-	case s.cert == "" || s.key == "":
+	case s.Cert == "" || s.Key == "":
 		return nil, term.Usage("", "serve: TLS needs both --tls-cert and --tls-key")
-	case s.clientCA == "" && auth != "none":
-		return nil, term.Usage("", "%s %s needs --tls-client-ca FILE to verify the certificates of clients", from.name("tls-client-auth"), auth)
-	case s.clientCA != "" && auth == "none":
+	case s.ClientCA == "" && auth != "none":
+		return nil, term.Usage("", "%s %s needs --tls-client-ca FILE to verify the certificates of clients", from.Name("tls-client-auth"), auth)
+	case s.ClientCA != "" && auth == "none":
 		return nil, term.Usage("leave out one of them", "serve: --tls-client-ca and --tls-client-auth none contradict each other")
 	}
-	k := &keyring{flags: s, from: from, log: log}
+	k := &Keyring{flags: s, from: from, log: log}
 	k.seen = k.look()
 	var err error
 	if k.config, err = k.read(); err != nil {
@@ -85,12 +84,12 @@ func (s *serveTLSFlags) open(from origins, log *slog.Logger) (*keyring, error) {
 	return k, nil
 }
 
-// A keyring has the certificates for TLS. At each new connection, it checks whether its files have
+// A Keyring has the certificates for TLS. At each new connection, it checks whether its files have
 // changed and reads them again, so a new certificate needs no signal. If a file is invalid, it logs
 // the error and keeps the present certificates.
-type keyring struct {
-	flags *serveTLSFlags
-	from  origins
+type Keyring struct {
+	flags *Flags
+	from  Origins
 	log   *slog.Logger
 
 	mu     sync.Mutex // guards the fields below
@@ -98,8 +97,8 @@ type keyring struct {
 	seen   []os.FileInfo // of the files when they were last read; nil for a missing one
 }
 
-// serverConfig returns a configuration that uses the present certificates at each connection.
-func (k *keyring) serverConfig() *tls.Config {
+// ServerConfig returns a configuration that uses the present certificates at each connection.
+func (k *Keyring) ServerConfig() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -110,9 +109,9 @@ func (k *keyring) serverConfig() *tls.Config {
 	}}
 }
 
-// pageConfig is serverConfig for a page, whose users log in: a browser needs no certificate.
-func (k *keyring) pageConfig() *tls.Config {
-	config := k.serverConfig()
+// PageConfig is ServerConfig for a page, whose users log in: a browser needs no certificate.
+func (k *Keyring) PageConfig() *tls.Config {
+	config := k.ServerConfig()
 	present := config.GetConfigForClient
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		c, err := present(hello)
@@ -126,8 +125,8 @@ func (k *keyring) pageConfig() *tls.Config {
 	return config
 }
 
-// reload reads the files again, even if they have not changed.
-func (k *keyring) reload() {
+// Reload reads the files again, even if they have not changed.
+func (k *Keyring) Reload() {
 	if k == nil {
 		return
 	}
@@ -138,7 +137,7 @@ func (k *keyring) reload() {
 
 // renew reads the files. seen is their state before: a file that changes meanwhile differs next time,
 // and is read again. k.mu must be held.
-func (k *keyring) renew(seen []os.FileInfo) {
+func (k *Keyring) renew(seen []os.FileInfo) {
 	k.seen = seen
 	config, err := k.read()
 	if err != nil {
@@ -149,9 +148,9 @@ func (k *keyring) renew(seen []os.FileInfo) {
 	k.log.Info("serve: TLS files reloaded", "expires", k.config.Certificates[0].Leaf.NotAfter)
 }
 
-func (k *keyring) look() []os.FileInfo {
+func (k *Keyring) look() []os.FileInfo {
 	var all []os.FileInfo
-	for _, path := range []string{k.flags.cert, k.flags.key, k.flags.clientCA} {
+	for _, path := range []string{k.flags.Cert, k.flags.Key, k.flags.ClientCA} {
 		info, _ := os.Stat(path) // reading the file reports the error
 		all = append(all, info)
 	}
@@ -165,25 +164,25 @@ func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-func (k *keyring) read() (*tls.Config, error) {
+func (k *Keyring) read() (*tls.Config, error) {
 	f := k.flags
-	certPEM, err := os.ReadFile(f.cert)
+	certPEM, err := os.ReadFile(f.Cert)
 	if err != nil {
-		return nil, term.Misconfigured("", "%s: %w", k.from.name("tls-cert"), err)
+		return nil, term.Misconfigured("", "%s: %w", k.from.Name("tls-cert"), err)
 	}
-	keyPEM, err := conn.ReadSecret(k.from.name("tls-key"), f.key)
+	keyPEM, err := conn.ReadSecret(k.from.Name("tls-key"), f.Key)
 	if err != nil {
 		return nil, err
 	}
 	cert, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, term.Misconfigured("", "%s: %s with the key %s: %w", k.from.name("tls-cert"), f.cert, f.key, err)
+		return nil, term.Misconfigured("", "%s: %s with the key %s: %w", k.from.Name("tls-cert"), f.Cert, f.Key, err)
 	}
 	switch now := time.Now(); {
 	case now.After(cert.Leaf.NotAfter):
-		k.log.Warn("serve: the certificate has expired: clients will refuse it", "file", f.cert, "since", cert.Leaf.NotAfter)
+		k.log.Warn("serve: the certificate has expired: clients will refuse it", "file", f.Cert, "since", cert.Leaf.NotAfter)
 	case now.Before(cert.Leaf.NotBefore):
-		k.log.Warn("serve: the certificate is not valid yet: clients will refuse it", "file", f.cert, "from", cert.Leaf.NotBefore)
+		k.log.Warn("serve: the certificate is not valid yet: clients will refuse it", "file", f.Cert, "from", cert.Leaf.NotBefore)
 	}
 	config := &tls.Config{
 		MinVersion:   tls.VersionTLS12,
@@ -192,26 +191,26 @@ func (k *keyring) read() (*tls.Config, error) {
 		// long, so resuming would save little.
 		SessionTicketsDisabled: true,
 	}
-	if f.clientCA == "" {
+	if f.ClientCA == "" {
 		return config, nil
 	}
-	caPEM, err := os.ReadFile(f.clientCA)
+	caPEM, err := os.ReadFile(f.ClientCA)
 	if err != nil {
-		return nil, term.Misconfigured("", "%s: %w", k.from.name("tls-client-ca"), err)
+		return nil, term.Misconfigured("", "%s: %w", k.from.Name("tls-client-ca"), err)
 	}
 	config.ClientCAs = x509.NewCertPool()
 	if !config.ClientCAs.AppendCertsFromPEM(caPEM) {
-		return nil, term.Misconfigured("", "%s: %s has no certificate in PEM", k.from.name("tls-client-ca"), f.clientCA)
+		return nil, term.Misconfigured("", "%s: %s has no certificate in PEM", k.from.Name("tls-client-ca"), f.ClientCA)
 	}
 	config.ClientAuth = tls.RequireAndVerifyClientCert
-	if f.clientAuth == "want" {
+	if f.ClientAuth == "want" {
 		config.ClientAuth = tls.VerifyClientCertIfGiven
 	}
 	return config, nil
 }
 
-// expires returns a function that returns when the certificate expires, or nil without TLS.
-func (k *keyring) expires() func() time.Time {
+// Expires returns a function that returns when the certificate expires, or nil without TLS.
+func (k *Keyring) Expires() func() time.Time {
 	if k == nil {
 		return nil
 	}
@@ -220,4 +219,16 @@ func (k *keyring) expires() func() time.Time {
 		defer k.mu.Unlock()
 		return k.config.Certificates[0].Leaf.NotAfter
 	}
+}
+
+// Origins maps the names of flags to the places of their values in a configuration file, as
+// FILE:LINE: KEY. So messages name the line to change.
+type Origins map[string]string
+
+// Name returns the name of a flag in messages.
+func (o Origins) Name(flag string) string {
+	if at, ok := o[flag]; ok {
+		return at
+	}
+	return "serve: --" + flag
 }

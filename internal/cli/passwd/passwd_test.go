@@ -1,4 +1,4 @@
-package main
+package passwd
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func TestPasswdMakesALineForTheFile(t *testing.T) {
 		"no name":          {"correct horse\n", []string{}, "no name given"},
 	} {
 		var out, said bytes.Buffer
-		cmd := newPasswd("ui", true)
+		cmd := New("ui", "viewer", "operator")
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		cmd.SetIn(strings.NewReader(tt.input))
 		cmd.SetOut(&out)
@@ -48,7 +48,7 @@ func TestPasswdMakesALineForTheFile(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	cmd := newPasswd("tf", false)
+	cmd := New("tf")
 	cmd.SetIn(strings.NewReader("correct horse"))
 	cmd.SetOut(&out)
 	cmd.SetArgs([]string{"ann"})

@@ -1,4 +1,4 @@
-package main
+package tf
 
 import (
 	"context"
@@ -16,7 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/job"
+	"holdfast/internal/cli/passwd"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/duration"
@@ -31,10 +34,10 @@ type tfFlags struct {
 	project, workspace string
 	stateDir           string
 	locksOnly          bool
-	ends               endFlags
+	ends               job.Flags
 }
 
-func newTerraform(g *conn.Flags) *cobra.Command {
+func New(g *conn.Flags) *cobra.Command {
 	var f tfFlags
 	cmd := &cobra.Command{
 		Use:        "tf [flags] -- COMMAND [ARG...]",
@@ -50,7 +53,7 @@ machine, with a password of its own, and ends with the command. The configuratio
 The command's environment has TF_HTTP_ADDRESS and the other variables of that backend. The command can be a script
 that runs several commands.
 
-The lock is the one of holdfast run, not the one of holdfast serve --terraform: it ends with tf, also if tf or this
+The lock is the one of holdfast run, not the one of holdfast tf serve: it ends with tf, also if tf or this
 machine dies. So no crash leaves a lock behind. If the lock cannot be proven any more, tf asks the command to stop before
 somebody else can acquire the lock (see holdfast run --help: the flags and the exit codes are the same).
 
@@ -82,7 +85,7 @@ Exit codes:
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ending, err := f.ends.ending(cmd, g)
+			ending, err := f.ends.Ending(cmd, g)
 			if err != nil {
 				return err
 			}
@@ -90,18 +93,19 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			return f.run(g, ws, f.ends.command(append([]string{"tf"}, args...)), ending)
+			return f.run(g, ws, f.ends.Command(append([]string{"tf"}, args...)), ending)
 		},
 	}
 	cmd.Flags().StringVar(&f.project, "project", "", "name of the project (default: the name of the working directory)")
 	cmd.Flags().StringVar(&f.workspace, "workspace", terraform.DefaultName, "name of the workspace")
 	cmd.Flags().StringVar(&f.stateDir, "state-dir", "", "existing directory for the states, which all users of the project share (default: in the server)")
 	cmd.Flags().BoolVar(&f.locksOnly, "locks-only", false, "keep the lock and no state: TF_HTTP_ADDRESS of the environment stays")
-	f.ends.register(cmd)
-	for _, sub := range []*cobra.Command{newTerraformHistory(g), newTerraformShow(g), newTerraformRestore(g), newTerraformForgive(g), newTerraformFreeze(g)} {
+	f.ends.Register(cmd)
+	for _, sub := range []*cobra.Command{newTerraformHistory(g), newTerraformShow(g), newTerraformRestore(g), newTerraformForgive(g), newTerraformFreeze(g), newTerraformServe(g)} {
 		g.Register(sub)
 		cmd.AddCommand(sub)
 	}
+	cmd.AddCommand(passwd.New("tf"))
 	g.Register(cmd)
 	return cmd
 }
@@ -124,7 +128,7 @@ func (f *tfFlags) target() (terraform.Workspace, error) {
 	return parsed, nil
 }
 
-func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, at ending) error {
+func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, at job.Ending) error {
 	if f.stateDir != "" {
 		if info, err := os.Stat(f.stateDir); err != nil || !info.IsDir() {
 			return term.Misconfigured("create it", "--state-dir %s: no such directory", term.Cut(f.stateDir, 200))
@@ -136,7 +140,7 @@ func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, a
 	}
 	file, err := exec.LookPath(command[0])
 	if err != nil {
-		return cannotRun(command[0], err)
+		return job.CannotRun(command[0], err)
 	}
 	sup, err := supervise.Start(watchdog.IsHost)
 	if err != nil {
@@ -145,10 +149,10 @@ func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, a
 	defer sup.Close()
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
-	supervise.Notify(signals, stopSignals(syscall.Signal(f.ends.signal))...)
+	supervise.Notify(signals, job.StopSignals(syscall.Signal(f.ends.Signal))...)
 	say := g.Log.NewLiveSayer(os.Stderr)
 	defer say.Flush()
-	c, err := f.connect(g, t, say, signals)
+	c, err := tfConnect(g, t, say, signals)
 	if err != nil {
 		return err
 	}
@@ -157,7 +161,7 @@ func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, a
 	if err != nil {
 		return t.Explain(err)
 	}
-	if err := granted(g, session.Timeout()); err != nil {
+	if err := conn.Granted(g, session.Timeout()); err != nil {
 		return err
 	}
 	if least := 2 * supervise.KillMargin; session.Timeout() < least {
@@ -176,7 +180,7 @@ func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, a
 	supervise.Notify(signals, supervise.JobSignals...)
 	backend := gateway.backend
 	out, startErr := sup.Run(
-		supervise.Command{Path: file, Args: command, Env: environ(env)},
+		supervise.Command{Path: file, Args: command, Env: job.Environ(env)},
 		supervise.Terms{
 			Lost: backend.Lost(), Deadline: backend.Deadline, Ending: ends, Signals: signals,
 			Warn: func(format string, args ...any) {
@@ -185,60 +189,34 @@ func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, a
 			Suspect: c.Contact.IsDown, Changed: c.Contact.Changed,
 		},
 	)
-	_, _ = unlessHurried(signals, 2, func() error { gateway.close(); return nil })
+	_, _ = job.UnlessHurried(signals, 2, func() error { gateway.close(); return nil })
 	switch {
 	case errors.Is(startErr, supervise.ErrGuards):
 		return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("tf: %w", startErr)}
 	case startErr != nil:
-		return cannotRun(command[0], startErr)
+		return job.CannotRun(command[0], startErr)
 	case out.Lost:
 		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", ws, out.Code),
 			Hint: "if the client has written errored.tfstate, push it: tofu state push errored.tfstate"}
 	case out.Overdue:
 		return &term.Fault{Code: term.ExitOverdue, Err: fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", ws, duration.Text(ends.MaxHold), out.Code)}
 	}
-	return exitOfCommand(out)
-}
-
-// connect waits for a session, and gives up when a signal arrives.
-func (f *tfFlags) connect(g *conn.Flags, t conn.Target, say *term.Sayer, signals <-chan os.Signal) (*conn.Connection, error) {
-	t.ZK.CreateChroot = true
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	type outcome struct {
-		c   *conn.Connection
-		err error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		c, err := g.Connect(ctx, t, g.Timeout, say)
-		done <- outcome{c, err}
-	}()
-	select {
-	case o := <-done:
-		return o.c, o.err
-	case sig := <-signals:
-		cancel()
-		if o := <-done; o.c != nil {
-			o.c.Close()
-		}
-		return nil, term.EndedBy(sig)
-	}
+	return job.ExitOf(out)
 }
 
 // serve starts the gateway of one run on this machine, and returns the variables that lead the command to it.
-func (f *tfFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t conn.Target) (*terraformServer, []string, error) {
+func (f *tfFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t conn.Target) (*tfServer, []string, error) {
 	const user = "holdfast"
 	password := crand.Text()
-	logs := serveLogFlags{level: logLevel{slog.LevelWarn}, format: g.Log.Format}
+	logs := term.ServerLog{Level: term.LogLevel{Level: slog.LevelWarn}, Format: g.Log.Format}
 	if g.Log.Verbose {
-		logs.level.Level = slog.LevelInfo
+		logs.Level.Level = slog.LevelInfo
 	}
-	log := logs.logger(os.Stderr)
+	log := logs.Logger(os.Stderr)
 	b, err := terraform.New(terraform.Config{
 		Client: c, Credentials: terraform.OneUser(user, password), Ephemeral: true, StateDir: f.stateDir, LocksOnly: f.locksOnly, Logger: log,
 		Audit: func(ctx context.Context, e terraform.Event) {
-			e.From = owner()
+			e.From = conn.Owner()
 			auditTerraform(ctx, c, e, log)
 		},
 	})
@@ -249,7 +227,7 @@ func (f *tfFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t c
 	if err != nil {
 		return nil, nil, &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("tf: %w", err)}
 	}
-	s := &terraformServer{backend: b, http: terraformHTTP(b, log)}
+	s := &tfServer{backend: b, http: tfHTTP(b, log)}
 	go func() { _ = s.http.Serve(l) }() // it ends with close
 	address := "http://" + l.Addr().String() + "/tf/" + ws.String()
 	env := []string{
@@ -288,6 +266,6 @@ func tfAsk(ctx context.Context, g *conn.Flags, stateDir, name string, f func(con
 }
 
 // tfAudit leaves an audit line about a workspace.
-func tfAudit(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, action, path, reason string, act func() error) error {
-	return audited(ctx, g, cmd, c, deed.Entry{Action: action, Places: []deed.Place{{Path: path, Owner: owner(), Token: "0"}}}, reason, act)
+func tfAudit(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, action, path, reason string, do func() error) error {
+	return act.Audited(ctx, g, cmd, c, deed.Entry{Action: action, Places: []deed.Place{{Path: path, Owner: conn.Owner(), Token: "0"}}}, reason, do)
 }

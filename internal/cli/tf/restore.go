@@ -1,4 +1,4 @@
-package main
+package tf
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/terraform"
@@ -14,7 +15,7 @@ import (
 
 func newTerraformRestore(g *conn.Flags) *cobra.Command {
 	var stateDir string
-	var act actFlags
+	var act act.Flags
 	cmd := &cobra.Command{
 		Use:   "restore [flags] PROJECT/WORKSPACE VERSION",
 		Short: "Make an old version of a state the present one",
@@ -42,12 +43,12 @@ Exit codes:
 				return err
 			}
 			return tfAsk(cmd.Context(), g, stateDir, args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
-				if err := act.confirm(cmd, fmt.Sprintf("restore version %d", number), ws.String()); err != nil {
+				if err := act.Confirm(cmd, fmt.Sprintf("restore version %d", number), ws.String()); err != nil {
 					return err
 				}
 				var v terraform.Version
-				err := tfAudit(ctx, g, cmd, c, "tf restore", b.LockPath(ws), act.reason, func() (err error) {
-					v, err = b.Restore(ctx, ws, number, owner())
+				err := tfAudit(ctx, g, cmd, c, "tf restore", b.LockPath(ws), act.Reason, func() (err error) {
+					v, err = b.Restore(ctx, ws, number, conn.Owner())
 					return err
 				})
 				if err != nil {
@@ -58,7 +59,7 @@ Exit codes:
 			})
 		},
 	}
-	act.register(cmd)
+	act.Register(cmd)
 	cmd.Flags().StringVar(&stateDir, "state-dir", "", "directory of the states, if the backend has one")
 	return cmd
 }

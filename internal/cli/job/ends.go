@@ -1,9 +1,7 @@
-package main
+package job
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,33 +13,33 @@ import (
 	"holdfast/internal/supervise"
 )
 
-// defaultGrace is the default of --term-before, and the time from --max-hold to KILL. A short session
+// DefaultGrace is the default of --term-before, and the time from --max-hold to KILL. A short session
 // timeout shortens it.
-const defaultGrace = 5 * time.Second
+const DefaultGrace = 5 * time.Second
 
 // longestGrace returns the longest --term-before. As long as the servers answer, more than this is left of any
 // session, also between two proofs of an ensemble (see zk.Session.Lease).
 func longestGrace(timeout time.Duration) time.Duration { return timeout * 2 / 5 }
 
-// endFlags are the flags of the subcommands that run a command: when and how it is stopped, and what may
+// Flags are the flags of the subcommands that run a command: when and how it is stopped, and what may
 // be left of it.
-type endFlags struct {
-	signal     signalFlag
+type Flags struct {
+	Signal     signalFlag
 	killAfter  time.Duration
 	termBefore time.Duration
 	maxHold    time.Duration
-	leftovers  choice
+	leftovers  term.Choice
 	onLost     lostFlag
-	onSuspect  choice
+	onSuspect  term.Choice
 	shell      bool
 }
 
-func (f *endFlags) register(cmd *cobra.Command) {
-	f.signal = signalFlag(syscall.SIGTERM)
-	f.leftovers = choice{options: []string{"kill", "wait", "ignore"}}
-	f.onSuspect = choice{options: []string{"continue", "stop"}}
+func (f *Flags) Register(cmd *cobra.Command) {
+	f.Signal = signalFlag(syscall.SIGTERM)
+	f.leftovers = term.Choice{Options: []string{"kill", "wait", "ignore"}}
+	f.onSuspect = term.Choice{Options: []string{"continue", "stop"}}
 	flags := cmd.Flags()
-	flags.Var(&f.signal, "kill-signal", "signal that asks the command to stop: a name such as INT, or a number")
+	flags.Var(&f.Signal, "kill-signal", "signal that asks the command to stop: a name such as INT, or a number")
 	term.DurationVar(flags, &f.killAfter, "kill-after", "", 0, "send KILL this long after the command was asked to stop, also by a TERM, INT, HUP or QUIT that was sent to holdfast; 0 is never. Before the lock expires, KILL comes in any case (default: never after a signal to holdfast, 5s after --max-hold)")
 	term.DurationVar(flags, &f.termBefore, "term-before", "", 0, "without contact with the server, ask the command to stop this long before the lock expires; at most two fifths of the session timeout. KILL follows 250ms before the lock expires, so 250ms or less sends KILL only (default: 250ms more than --kill-after if that fits, otherwise 5s or a third of the session timeout)")
 	term.DurationVar(flags, &f.maxHold, "max-hold", "", 0, "ask the command to stop when it has run for this long, and exit with 124; 0 is no limit")
@@ -51,12 +49,12 @@ func (f *endFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.shell, "shell", false, "join the command's words with spaces and give them to sh -c")
 }
 
-// An ending returns the terms of a command's end for the session timeout that the server has granted. It
+// An Ending returns the terms of a command's end for the session timeout that the server has granted. It
 // fails if the timeout is too short for --term-before.
-type ending func(timeout time.Duration) (supervise.Ending, error)
+type Ending func(timeout time.Duration) (supervise.Ending, error)
 
-// ending checks the flags.
-func (f *endFlags) ending(cmd *cobra.Command, g *conn.Flags) (ending, error) {
+// Ending checks the flags.
+func (f *Flags) Ending(cmd *cobra.Command, g *conn.Flags) (Ending, error) {
 	given := cmd.Flags().Changed
 	switch {
 	case f.killAfter < 0:
@@ -69,18 +67,18 @@ func (f *endFlags) ending(cmd *cobra.Command, g *conn.Flags) (ending, error) {
 		return nil, term.Usage("give 0 for never", "--kill-after %v: want at most %v", f.killAfter, term.MaxDuration)
 	case f.maxHold > term.MaxDuration:
 		return nil, term.Usage("give 0 for no limit", "--max-hold %v: want at most %v", f.maxHold, term.MaxDuration)
-	case !supervise.CanAsk(syscall.Signal(f.signal)):
+	case !supervise.CanAsk(syscall.Signal(f.Signal)):
 		return nil, term.Usage("give a signal that the command can handle, such as INT. KILL follows by itself, see --kill-after",
-			"--kill-signal %v cannot ask a command to stop", &f.signal)
-	case f.onSuspect.is("stop") && f.onLost.on != supervise.LostKills:
+			"--kill-signal %v cannot ask a command to stop", &f.Signal)
+	case f.onSuspect.Is("stop") && f.onLost.on != supervise.LostKills:
 		return nil, term.Usage("leave out --on-lost or --on-suspect",
 			"--on-suspect stop and --on-lost %v do not go together: the command would continue when the lock is lost", &f.onLost)
-	case f.onSuspect.is("stop") && !supervise.CanFreeze:
+	case f.onSuspect.Is("stop") && !supervise.CanFreeze:
 		return nil, term.Usage("leave out --on-suspect", "--on-suspect stop: this system cannot suspend processes")
 	}
 	e := supervise.Ending{
-		Signal: syscall.Signal(f.signal), KillAfter: f.killAfter, MaxHold: f.maxHold, MaxHoldKill: defaultGrace,
-		Leftovers: supervise.Leftovers(f.leftovers.chosen), OnLost: f.onLost.on, LostSignal: f.onLost.signal,
+		Signal: syscall.Signal(f.Signal), KillAfter: f.killAfter, MaxHold: f.maxHold, MaxHoldKill: DefaultGrace,
+		Leftovers: supervise.Leftovers(f.leftovers.Chosen), OnLost: f.onLost.on, LostSignal: f.onLost.signal,
 	}
 	if given("kill-after") {
 		e.MaxHoldKill = f.killAfter
@@ -93,13 +91,13 @@ func (f *endFlags) ending(cmd *cobra.Command, g *conn.Flags) (ending, error) {
 		case f.killAfter > 0 && fits <= longestGrace(timeout):
 			e.Grace = fits
 		default:
-			e.Grace = min(defaultGrace, timeout/3)
+			e.Grace = min(DefaultGrace, timeout/3)
 		}
 		if e.Grace > longestGrace(timeout) {
 			return e, term.Usage("give a shorter --term-before or a longer --session-timeout",
 				"--term-before %v is more than two fifths of the session timeout, %v: the command could be asked to stop although the server answers", e.Grace, timeout)
 		}
-		if f.onSuspect.is("stop") {
+		if f.onSuspect.Is("stop") {
 			e.Freeze = e.Grace + timeout/20
 		}
 		return e, nil
@@ -108,41 +106,13 @@ func (f *endFlags) ending(cmd *cobra.Command, g *conn.Flags) (ending, error) {
 	return at, err
 }
 
-// command returns the command in the arguments of the subcommand.
-func (f *endFlags) command(args []string) []string {
-	words := dashless(args)
+// Command returns the command in the arguments of the subcommand.
+func (f *Flags) Command(args []string) []string {
+	words := Dashless(args)
 	if f.shell {
 		return []string{"sh", "-c", strings.Join(words, " ")}
 	}
 	return words
-}
-
-// A choice is a flag with one of several values. The first is the default.
-type choice struct {
-	options []string
-	chosen  int
-}
-
-func (c *choice) is(option string) bool { return c.options[c.chosen] == option }
-func (c *choice) String() string {
-	if len(c.options) == 0 {
-		return ""
-	}
-	return c.options[c.chosen]
-}
-
-// Type returns the name of the value in the help.
-func (c *choice) Type() string { return "how" }
-
-// Set accepts one of the values.
-func (c *choice) Set(text string) error {
-	i := slices.Index(c.options, text)
-	if i < 0 {
-		last := len(c.options) - 1
-		return fmt.Errorf("want %s or %s", strings.Join(c.options[:last], ", "), c.options[last])
-	}
-	c.chosen = i
-	return nil
 }
 
 // A signalFlag is a flag with a signal.

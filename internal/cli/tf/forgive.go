@@ -1,4 +1,4 @@
-package main
+package tf
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/terraform"
@@ -13,7 +14,7 @@ import (
 )
 
 func newTerraformForgive(g *conn.Flags) *cobra.Command {
-	var act actFlags
+	var act act.Flags
 	cmd := &cobra.Command{
 		Use:   "forgive [flags] PROJECT/WORKSPACE",
 		Short: "Let others lock a workspace although a state was not stored",
@@ -45,10 +46,10 @@ Exit codes:
 				for _, u := range all {
 					fmt.Fprintf(cmd.ErrOrStderr(), "%s: the state of run %s by %s was not stored: %s\n", ws, term.Escape(u.ID), term.Escape(u.Who), term.Escape(u.Why))
 				}
-				if err := act.confirm(cmd, "give it up", ws.String()); err != nil {
+				if err := act.Confirm(cmd, "give it up", ws.String()); err != nil {
 					return err
 				}
-				err = tfAudit(ctx, g, cmd, c, "tf forgive", b.LockPath(ws), act.reason, func() error {
+				err = tfAudit(ctx, g, cmd, c, "tf forgive", b.LockPath(ws), act.Reason, func() error {
 					_, err := b.Forgive(ctx, ws)
 					return err
 				})
@@ -60,6 +61,6 @@ Exit codes:
 			})
 		},
 	}
-	act.register(cmd)
+	act.Register(cmd)
 	return cmd
 }

@@ -1,4 +1,4 @@
-package main
+package tf
 
 import (
 	"context"
@@ -67,7 +67,7 @@ Exit codes:
 					_, err = fmt.Fprintf(cmd.OutOrStdout(), "thawed %s\n", args[0])
 					return err
 				}
-				f := terraform.Freeze{Reason: args[1], By: owner(), At: time.Now().UTC().Truncate(time.Second)}
+				f := terraform.Freeze{Reason: args[1], By: conn.Owner(), At: time.Now().UTC().Truncate(time.Second)}
 				err := tfAudit(ctx, g, cmd, c, "tf freeze", path, args[1], func() error { return b.Freeze(ctx, ws, f) })
 				if err != nil {
 					return err
