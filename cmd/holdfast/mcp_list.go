@@ -30,7 +30,7 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 	if err := c.Arguments(&args); err != nil {
 		return nil, err
 	}
-	prefix, err := lockPrefix(a.Flags, []string{args.Prefix})
+	prefix, err := conn.LockPrefix(a.Flags, []string{args.Prefix})
 	if err != nil {
 		return nil, told(err)
 	}

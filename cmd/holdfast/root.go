@@ -61,7 +61,6 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newTop(g),
 		newHistory(g),
 		newGraph(g),
-		newUI(g),
 		newBreak(g),
 		newRevoke(g),
 		newSessions(g),
@@ -72,7 +71,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		g.Register(client)
 		root.AddCommand(client)
 	}
-	root.AddCommand(tf.New(g))
+	root.AddCommand(tf.New(g), newBeside("ui", "Show locks, queues and deadlocks in a browser"))
 	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())
 	root.AddCommand(conn.NewConfig(g), newCompletion(), man.New())
 	root.AddCommand(newTopics(g)...)

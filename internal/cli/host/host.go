@@ -39,7 +39,7 @@ const patience = 2 * time.Second
 // Start starts a detached host. zklocal calls it if the directory has none. If the host cannot
 // start, the error has the reason.
 func Start(dir string) error {
-	exe, err := os.Executable()
+	exe, err := program()
 	if err != nil {
 		return err
 	}
@@ -79,6 +79,23 @@ func Start(dir string) error {
 		reason = "the host process ended without a message"
 	}
 	return fmt.Errorf("start a host: %s", reason)
+}
+
+// program returns the path of holdfast: this program, or, in a program beside it such as holdfast-ui, the one in the same
+// directory or in the PATH.
+func program() (string, error) {
+	const name = "holdfast"
+	exe, err := os.Executable()
+	if err != nil || !strings.HasPrefix(filepath.Base(exe), name+"-") {
+		return exe, err
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	if path, err := exec.LookPath(filepath.Join(filepath.Dir(exe), name)); err == nil {
+		return path, nil
+	}
+	return exec.LookPath(name)
 }
 
 // awaitReady reads the output of a host up to "ready" or a failure. A host that has reported neither
