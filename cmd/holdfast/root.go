@@ -77,6 +77,11 @@ environment), and so can configuration files and their profiles (holdfast help c
 	root.AddCommand(conn.NewConfig(g), newCompletion(), newMan())
 	root.AddCommand(newTopics(g)...)
 	root.SetHelpCommand(newHelp())
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		hideMissing(root)
+		help(cmd, args)
+	})
 	root.CompletionOptions.DisableDefaultCmd = true
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
 		complete(g, root)

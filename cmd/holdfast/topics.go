@@ -167,6 +167,9 @@ func newHelp() *cobra.Command {
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if is, err := helpBeside(cmd.Root(), args); is {
+				return err
+			}
 			of, unknown := find(cmd.Root(), args)
 			if of == nil {
 				return term.Usage("holdfast help lists the commands and topics", "no help about %q", term.Cut(unknown, 40))
