@@ -174,7 +174,7 @@ func readLicenses(path string) (map[string]string, error) {
 
 // build compiles the programs.
 func (r *release) build(ctx context.Context, made []target) error {
-	flags := fmt.Sprintf("-s -w -X main.releaseVersion=%s -X main.releaseCommit=%s -X main.releaseDate=%s", r.version, r.commit, r.date.Format(time.RFC3339))
+	flags := fmt.Sprintf("-s -w -X holdfast/internal/cli/version.release=%s -X holdfast/internal/cli/version.commit=%s -X holdfast/internal/cli/version.date=%s", r.version, r.commit, r.date.Format(time.RFC3339))
 	for _, t := range r.withHost(made) {
 		// The build information has no paths with -trimpath, and nothing of the repository with -buildvcs=false: it
 		// would differ between a clone and an unpacked archive.

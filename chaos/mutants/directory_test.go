@@ -109,12 +109,12 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 146, bug: "a reader under a reader would deadlock, and so would the second of three permits", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/nested.go", "\t\t\tcase theirs.shared && ours.shared:\n\t\t\tcase theirs.limit > 0 && ours.limit > 0:\n", "\t\t\tcase theirs.limit > ours.limit:\n"}},
+			edits: []edit{{"cmd/holdfast/nested.go", "\t\t\tcase theirs.Shared && ours.Shared:\n\t\t\tcase theirs.Limit > 0 && ours.Limit > 0:\n", "\t\t\tcase theirs.Limit > ours.Limit:\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
 		},
 		{
 			number: 147, bug: "permits that the ancestors never give back are waited for", where: "–",
-			edits: []edit{{"cmd/holdfast/nested.go", "if permits > 0 && permits+ours.permits > ours.limit {", "if permits > ours.limit {"}},
+			edits: []edit{{"cmd/holdfast/nested.go", "if permits > 0 && permits+ours.Permits > ours.Limit {", "if permits > ours.Limit {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
 		},
 		{

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/term"
 )
 
@@ -138,7 +139,7 @@ func try(t *testing.T, args []string) (string, int) {
 	root := newRoot()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
-	code := term.Report(os.Stderr, formatOf(cmd), cmd.Name(), err)
+	code := term.Report(os.Stderr, program.FormatOf(cmd), cmd.Name(), err)
 	text, err := os.ReadFile(f.Name())
 	if err != nil {
 		t.Fatal(err)

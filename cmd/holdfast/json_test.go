@@ -19,6 +19,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/version"
 	"holdfast/internal/deed"
 	"holdfast/internal/lockwatch"
 	"holdfast/internal/supervise"
@@ -36,7 +37,7 @@ var schemas = map[string]any{
 	"RunStatus": runStatus{}, "RunCommand": commandStatus{}, "Leader": leaderDocument{},
 	"Diagnosis": diagnosis{}, "Finding": finding{}, "Config": conn.ConfigDocument{}, "ConfigFile": conn.FileDocument{}, "Setting": conn.SettingDocument{},
 	"Benchmark": benchDocument{}, "Percentiles": percentilesDocument{},
-	"Version": versionDocument{}, "AuditLog": deed.Log{}, "AuditEntry": deed.Entry{}, "AuditPlace": deed.Place{}, "Message": term.MessageDocument{},
+	"Version": version.Document{}, "AuditLog": deed.Log{}, "AuditEntry": deed.Entry{}, "AuditPlace": deed.Place{}, "Message": term.MessageDocument{},
 }
 
 // typeName returns how the page calls a type.
@@ -309,7 +310,7 @@ func samples() map[string]any {
 				{Type: "break", At: t0.Add(-time.Hour), Owner: "cem@web3:1", Why: "stuck", Token: "3", By: "ops@web1:9", Outcome: "done"},
 			},
 		},
-		"Version": versionDocument{APIVersion: term.APIVersion, Kind: "Version", Version: "v0.1.0", Commit: "0123abc", Go: "go1.26.0", OS: "linux", Arch: "amd64"},
+		"Version": version.Document{APIVersion: term.APIVersion, Kind: "Version", Version: "v0.1.0", Commit: "0123abc", Go: "go1.26.0", OS: "linux", Arch: "amd64"},
 		"SessionList": sessionList{APIVersion: term.APIVersion, Kind: "SessionList", AsOf: now, Items: []sessionDocument{{
 			Kind: "Session", Session: "0x100200a0001", Owner: "ann@web1:100", Held: 1, Waiting: 1, Places: []sessionPlaceDocument{
 				{"db/migrate", held.path, "waiting", false, "9007199254740993", "ann@web1:100", "schema 42", t0.Add(time.Minute)},

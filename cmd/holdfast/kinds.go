@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/outer"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/lend"
 	"holdfast/layout"
@@ -106,7 +107,7 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	f := k.kind
 	layout := holdfast.WithLayout(f.layout.Layout)
 	who := []holdfast.Option{
-		holdfast.WithOwner(k.owner()), holdfast.WithReason(k.why), holdfast.WithLabels(k.labels), lend.WithinSession(k.outerSession()).(holdfast.Option), k.metrics.observed(),
+		holdfast.WithOwner(k.owner()), holdfast.WithReason(k.why), holdfast.WithLabels(k.labels), lend.WithinSession(outer.Session(k.target.URL)).(holdfast.Option), k.metrics.observed(),
 	}
 	opts := append(slices.Clip(who), layout)
 	one := func(path string) holdfast.Locker {

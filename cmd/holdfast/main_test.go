@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"holdfast/internal/cli/program"
 )
 
 // TestMain lets this test binary run as the command under test, too.
@@ -12,6 +14,6 @@ func TestMain(m *testing.M) {
 	// With the race detector, a process sleeps for a second before it exits, and there are many here.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	testscript.Main(m, map[string]func(){
-		"holdfast": func() { os.Exit(Main()) },
+		"holdfast": func() { os.Exit(program.Main(newRoot())) },
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/version"
 	"holdfast/internal/mcp"
 )
 
@@ -55,7 +56,7 @@ func newAgent(g *conn.Flags, who whoFlags, tree string) (*agent, error) {
 		}
 	}
 	a.say = g.Log.NewSayer(os.Stderr)
-	a.server = &mcp.Server{Name: "holdfast", Title: "holdfast: locks", Version: buildInfo().Version, Instructions: instructions, Tools: a.tools()}
+	a.server = &mcp.Server{Name: "holdfast", Title: "holdfast: locks", Version: version.Info().Version, Instructions: instructions, Tools: a.tools()}
 	return a, nil
 }
 

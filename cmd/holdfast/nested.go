@@ -5,100 +5,36 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/outer"
 	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
 
-// HOLDFAST_HELD lists the locks that the ancestors of a nested holdfast hold. The nested holdfast
-// must not wait for them, since they wait for it. Colons separate the elements. An element is the key
-// of an exclusive lock. For other locks, the kind and a space come first: "shared KEY", or
-// "permits=2/3 KEY" for two permits of three. An older holdfast wrote keys alone, which count as
-// exclusive.
-
-// A heldLock is an element of HOLDFAST_HELD.
-type heldLock struct {
-	key            string // identifies the server and the lock; has no colons
-	shared         bool
-	permits, limit int // of a semaphore; limit is 0 for other locks
-}
-
-func (h heldLock) String() string {
-	switch {
-	case h.shared:
-		return "shared " + h.key
-	case h.limit > 0:
-		return fmt.Sprintf("permits=%d/%d %s", h.permits, h.limit, h.key)
-	}
-	return h.key
-}
-
-func parseHeld(element string) heldLock {
-	kind, key, _ := strings.Cut(element, " ")
-	h := heldLock{key: key}
-	if kind == "shared" {
-		h.shared = true
-		return h
-	}
-	if !strings.HasPrefix(kind, "permits=") {
-		return heldLock{key: element} // a key may have spaces
-	}
-	if n, err := fmt.Sscanf(kind, "permits=%d/%d", &h.permits, &h.limit); n == 2 && err == nil && h.limit > 0 {
-		return h
-	}
-	return heldLock{key: element}
-}
-
-// inherited returns the locks that the ancestors of this process hold.
-func inherited() []heldLock {
-	var all []heldLock
-	for element := range strings.SplitSeq(os.Getenv("HOLDFAST_HELD"), ":") {
-		all = append(all, parseHeld(element))
-	}
-	return all
-}
-
 // held returns the lock at path as an element of HOLDFAST_HELD. The key has the server, since the same
 // name on another server is another lock. With the layout named:NAME, the key has NAME.
-func (k *taker) held(path string) heldLock {
+func (k *taker) held(path string) outer.Lock {
 	if name := k.kind.layout.Name; strings.HasPrefix(name, "named:") {
 		path += "#" + name
 	}
-	h := heldLock{
-		key:    heldKey(k.target.URL, path),
-		shared: k.kind.shared || slices.Contains(k.above, path),
+	h := outer.Lock{
+		Key:    outer.Key(k.target.URL, path),
+		Shared: k.kind.shared || slices.Contains(k.above, path),
 	}
 	if k.kind.limit > 0 {
-		h.permits, h.limit = k.kind.permits, k.kind.limit
+		h.Permits, h.Limit = k.kind.permits, k.kind.limit
 	}
 	return h
-}
-
-func heldKey(url, path string) string {
-	return strings.NewReplacer("%", "%25", ":", "%3A").Replace(url + "#" + path)
-}
-
-// outerSession returns the session of the holdfast run around this command, or 0. A session of another server
-// does not count. It is for holdfast graph, which is to know that the lock of that session stays held while
-// this command waits.
-func (k *taker) outerSession() int64 {
-	outer := inherited()
-	session, err := strconv.ParseUint(os.Getenv("HOLDFAST_SESSION"), 0, 64)
-	if err != nil || !strings.HasPrefix(outer[len(outer)-1].key, heldKey(k.target.URL, "")) {
-		return 0
-	}
-	return int64(session)
 }
 
 // heldText returns the value of HOLDFAST_HELD for the command.
 func (k *taker) heldText() string {
 	var all []string
-	if outer := os.Getenv("HOLDFAST_HELD"); outer != "" {
-		all = append(all, outer)
+	if given := os.Getenv("HOLDFAST_HELD"); given != "" {
+		all = append(all, given)
 	}
 	for _, path := range k.paths() {
 		all = append(all, k.held(path).String())
@@ -113,27 +49,27 @@ func (k *taker) deadlock() error {
 	if k.try {
 		return nil
 	}
-	outer := inherited()
+	held := outer.Locks()
 	for _, path := range k.paths() {
 		ours := k.held(path)
 		permits, shares, found := 0, true, false
-		for _, theirs := range outer {
-			if theirs.key != ours.key {
+		for _, theirs := range held {
+			if theirs.Key != ours.Key {
 				continue
 			}
 			found = true
-			shares = shares && theirs.shared
+			shares = shares && theirs.Shared
 			switch {
-			case theirs.shared && ours.shared:
-			case theirs.limit > 0 && ours.limit > 0:
-				permits += theirs.permits
+			case theirs.Shared && ours.Shared:
+			case theirs.Limit > 0 && ours.Limit > 0:
+				permits += theirs.Permits
 			default:
 				return k.wouldDeadlock(path, "the holdfast run around this command holds it")
 			}
 		}
-		if permits > 0 && permits+ours.permits > ours.limit {
+		if permits > 0 && permits+ours.Permits > ours.Limit {
 			return k.wouldDeadlock(path, fmt.Sprintf("the holdfast run around this command holds %d of the %d permits, so %d more never become free",
-				permits, ours.limit, ours.permits))
+				permits, ours.Limit, ours.Permits))
 		}
 		if found && shares {
 			k.beside = append(k.beside, path)

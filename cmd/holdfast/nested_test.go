@@ -10,6 +10,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/outer"
 	"holdfast/internal/cli/term"
 	"holdfast/layout"
 	"holdfast/zktest"
@@ -35,14 +36,14 @@ func TestHeldLocksAreReadAsTheyAreWritten(t *testing.T) {
 			if h.String() != tt.want {
 				t.Errorf("written as %q; want %q", h, tt.want)
 			}
-			if got := parseHeld(h.String()); got != h {
+			if got := outer.Parse(h.String()); got != h {
 				t.Errorf("read as %+v; want %+v", got, h)
 			}
 		})
 	}
 	// An element of an unknown version is a key.
 	for _, element := range []string{"", "zk%3A//h#/a", "permits=x/3 zk%3A//h#/a", "permits=1/0 zk%3A//h#/a", "borrowed zk%3A//h#/a"} {
-		if got := parseHeld(element); got != (heldLock{key: element}) {
+		if got := outer.Parse(element); got != (outer.Lock{Key: element}) {
 			t.Errorf("%q is read as %+v; want a key", element, got)
 		}
 	}
@@ -176,7 +177,7 @@ func TestOuterSession(t *testing.T) {
 	} {
 		t.Setenv("HOLDFAST_HELD", tt.held)
 		t.Setenv("HOLDFAST_SESSION", tt.session)
-		if got := k.outerSession(); got != tt.want {
+		if got := outer.Session(k.target.URL); got != tt.want {
 			t.Errorf("held %q, session %q: %d; want %d", tt.held, tt.session, got, tt.want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/man"
 )
 
 var writeReference = flag.Bool("write", false, "write docs/reference/cli.md from the help")
@@ -48,7 +49,7 @@ func reference(root *cobra.Command) string {
 	clients := conn.NewFlags().FlagSet
 	fmt.Fprintf(&b, "\n## holdfast\n\n```text\n%s\n```\n\n", root.Long)
 	flagTable(&b, clients)
-	for _, cmd := range withPages(root)[1:] {
+	for _, cmd := range man.Commands(root)[1:] {
 		if cmd.IsAdditionalHelpTopicCommand() {
 			continue
 		}
@@ -110,7 +111,7 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 		if kind != "" {
 			name += " " + strings.TrimSuffix(kind, "Array")
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, defaultOf(f), strings.ReplaceAll(usage, "|", `\|`))
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, man.DefaultOf(f), strings.ReplaceAll(usage, "|", `\|`))
 	})
 }
 

@@ -1,22 +1,21 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/man"
+	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/version"
 )
 
 func newRoot() *cobra.Command {
 	g := conn.NewFlags()
-	var version bool
+	var printVersion bool
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "Locks for commands, on this machine or on a ZooKeeper ensemble",
@@ -34,8 +33,8 @@ environment), and so can configuration files and their profiles (holdfast help c
 		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case version && len(args) == 0:
-				return printVersion(cmd.OutOrStdout(), false)
+			case printVersion && len(args) == 0:
+				return version.Print(cmd.OutOrStdout(), false)
 			case len(args) == 0:
 				return cmd.Help()
 			}
@@ -47,8 +46,8 @@ environment), and so can configuration files and their profiles (holdfast help c
 		},
 	}
 	root.Flags().AddFlagSet(g.FlagSet) // for the help, and for --server before a command
-	root.Flags().BoolVar(&version, "version", false, "print the version")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagFault(g.FlagSet, cmd, err) })
+	root.Flags().BoolVar(&printVersion, "version", false, "print the version")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return program.FlagFault(g.FlagSet, cmd, err) })
 	for _, client := range []*cobra.Command{
 		newRun(g),
 		newLock(g),
@@ -74,7 +73,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 	}
 	root.AddCommand(newTerraform(g))
 	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())
-	root.AddCommand(conn.NewConfig(g), newCompletion(), newMan())
+	root.AddCommand(conn.NewConfig(g), newCompletion(), man.New())
 	root.AddCommand(newTopics(g)...)
 	root.SetHelpCommand(newHelp())
 	help := root.HelpFunc()
@@ -87,38 +86,4 @@ environment), and so can configuration files and their profiles (holdfast help c
 		complete(g, root)
 	}
 	return root
-}
-
-// flagFault turns an error of pflag into a usage error, and suggests the flag that was meant. clients are the flags of
-// the client commands.
-func flagFault(clients *pflag.FlagSet, cmd *cobra.Command, err error) error {
-	hint := fmt.Sprintf("%s --help lists the flags", cmd.CommandPath())
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		if clients.Lookup(unknown.GetSpecifiedName()) != nil {
-			return term.Usage(hint, "%s: --%s is a flag of the commands that use locks only", cmd.Name(), unknown.GetSpecifiedName())
-		}
-		if near := term.NearestFlag(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {
-			hint = fmt.Sprintf("did you mean --%s?", near)
-		}
-	}
-	text := err.Error()
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedName() == "c" && cmd.Flags().Lookup("shell") != nil {
-		hint = fmt.Sprintf("to run a line of the shell: %s --shell LOCK 'LINE'", cmd.CommandPath())
-	}
-	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		if flag := invalid.GetFlag(); flag.Value.Type() == "bool" {
-			return term.Usage(hintOfSwitch(flag.Name, invalid.GetValue()), "%s: --%s=%s: --%[2]s takes no value", cmd.Name(), flag.Name, term.Cut(invalid.GetValue(), 100))
-		}
-		text = strings.Replace(text, invalid.Unwrap().Error(), term.FlagReason(err).Error(), 1)
-		text = strings.Replace(text, strconv.Quote(invalid.GetValue()), strconv.Quote(term.Cut(invalid.GetValue(), 100)), 1)
-	}
-	return term.Usage(hint, "%s: %s", cmd.Name(), text) // report shortens it
-}
-
-// hintOfSwitch says what to give instead of a flag without a value that has one.
-func hintOfSwitch(name, value string) string {
-	if _, err := term.ParseDuration(value); name == "try" && err == nil {
-		return "to wait for some time, give --wait " + term.Cut(value, 40)
-	}
-	return fmt.Sprintf("give --%s alone, or leave it out", name)
 }

@@ -19,6 +19,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/host"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/version"
 	"holdfast/internal/daemon"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
@@ -165,7 +166,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	}
 	defer hosting.Close()
 	opened := hosting.Server().Stats()
-	log.Info("serve: this process hosts the directory", "dir", dir, "pid", os.Getpid(), "version", buildInfo().Version,
+	log.Info("serve: this process hosts the directory", "dir", dir, "pid", os.Getpid(), "version", version.Info().Version,
 		"sessions", opened.Sessions, "znodes", opened.Znodes, "zxid", opened.LastZxid)
 
 	lines := []string{"listening unix " + hosting.Socket()}
@@ -188,7 +189,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			return fmt.Errorf("%s: %w", f.from.name("admin"), err)
 		}
 		lines = append(lines, fmt.Sprintf("listening admin %s", l.Addr()))
-		build := buildInfo()
+		build := version.Info()
 		page := daemon.NewMetrics(hosting.Server().Stats, keys.expires(), daemon.Build{Version: build.Version, Commit: build.Commit, Go: build.Go})
 		admin := daemon.NewAdmin(hosting.Server(), page, f.insecure, log)
 		defer admin.Close()

@@ -1,4 +1,5 @@
-package main
+// Package man writes manual pages and tables of flags from the help of commands.
+package man
 
 import (
 	"fmt"
@@ -13,12 +14,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/version"
 )
 
 // The manual pages are written from the help. The generator of cobra takes the help for Markdown, and would
 // run the lists of exit codes together into paragraphs.
 
-func newMan() *cobra.Command {
+// New returns the hidden command that writes the manual pages of all commands of its root.
+func New() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",
 		Short:  "Write the manual pages into a directory",
@@ -41,7 +44,7 @@ Exit codes:
 				return term.Misconfigured("give a directory that can be written", "man: %w", err)
 			}
 			root := cmd.Root()
-			for _, c := range withPages(root) {
+			for _, c := range Commands(root) {
 				name := pageName(c)
 				path := filepath.Join(args[0], fmt.Sprintf("%s.%d", name, section(c)))
 				if err := os.WriteFile(path, []byte(manPage(c, date)), 0o666); err != nil {
@@ -62,18 +65,18 @@ func manDate() (string, error) {
 		}
 		return time.Unix(seconds, 0).UTC().Format(time.DateOnly), nil
 	}
-	if date, _, ok := strings.Cut(buildInfo().Date, "T"); ok {
+	if date, _, ok := strings.Cut(version.Info().Date, "T"); ok {
 		return date, nil
 	}
 	return "1970-01-01", nil
 }
 
-// withPages returns cmd and the commands and topics below it.
-func withPages(cmd *cobra.Command) []*cobra.Command {
+// Commands returns cmd and the commands and topics below it.
+func Commands(cmd *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{cmd}
 	for _, sub := range cmd.Commands() {
 		if !sub.Hidden && sub.Name() != "help" {
-			all = append(all, withPages(sub)...)
+			all = append(all, Commands(sub)...)
 		}
 	}
 	return all
@@ -90,7 +93,7 @@ func section(cmd *cobra.Command) int {
 
 func manPage(cmd *cobra.Command, date string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".\\\" Written by holdfast man.\n.TH %s %d %s %s\n", roff(strings.ToUpper(pageName(cmd))), section(cmd), date, roff(`"holdfast `+buildInfo().Version+`"`))
+	fmt.Fprintf(&b, ".\\\" Written by holdfast man.\n.TH %s %d %s %s\n", roff(strings.ToUpper(pageName(cmd))), section(cmd), date, roff(`"holdfast `+version.Info().Version+`"`))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(pageName(cmd)), roff(cmd.Short))
 	if section(cmd) == 1 {
 		fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(cmd.CommandPath()))
@@ -162,7 +165,7 @@ func seeAlso(cmd *cobra.Command) (also []string) {
 			}
 		}
 	} else {
-		for _, c := range withPages(cmd) {
+		for _, c := range Commands(cmd) {
 			if c != cmd {
 				others = append(others, c)
 			}
@@ -185,14 +188,14 @@ func roffFlag(b *strings.Builder, f *pflag.Flag) {
 	if kind != "" {
 		fmt.Fprintf(b, " \\fI%s\\fR", roff(strings.TrimSuffix(kind, "Array")))
 	}
-	if standard := defaultOf(f); standard != "" {
+	if standard := DefaultOf(f); standard != "" {
 		text += " (default " + standard + ")"
 	}
 	b.WriteString("\n" + roff(text) + "\n")
 }
 
-// defaultOf returns the default of a flag, or "" if it is not worth showing.
-func defaultOf(f *pflag.Flag) string {
+// DefaultOf returns the default of a flag, or "" if it is not worth showing.
+func DefaultOf(f *pflag.Flag) string {
 	standard := f.DefValue
 	if standard == "false" || standard == "[]" || f.Value.Type() != "string" && standard == "0" || standard == "0s" {
 		return ""
