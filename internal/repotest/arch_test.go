@@ -34,7 +34,8 @@ import (
 //	layout → holdfast     cmd/holdfast, ui → layout
 //	fence → holdfast
 //	cmd/holdfast → once     once → holdfast, internal/queue, internal/queue/names, zk
-//	cmd/holdfast → internal/mcp
+//	cmd/holdfast, cmd/holdfast-mcp → internal/cli/program → internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
+//	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/show, internal/cli/who, internal/cli/outer, holdfast, internal/survey, internal/waitgraph
 //	cmd/holdfast → terraform     terraform → holdfast, zk
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
@@ -147,9 +148,6 @@ var arrows = map[string]part{
 		mayImport: []string{"", "reserve", "zk", "internal/survey", "internal/waitgraph"},
 		reason:    "a deed to a lock of others is one for the commands and for the page: this package asks nobody, prints nothing and knows no request",
 	},
-	"internal/mcp": {
-		reason: "a server of the Model Context Protocol has tools, whatever they do: this package knows no lock and no server of locks",
-	},
 	"ui": {
 		// The packages below internal/ follow the locks and find the waits, for the commands, too.
 		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
@@ -183,8 +181,46 @@ var arrows = map[string]part{
 		external:  []string{"github.com/spf13", "go.yaml.in/yaml/v3", "golang.org/x/sys"},
 		reason:    "every program that needs a server links this package: it must bring no command, and no library of one",
 	},
+	"internal/cli/version": {
+		mayImport: []string{"internal/cli/term"},
+		reason:    "every program has a version: this package knows no command",
+	},
+	"internal/cli/man": {
+		mayImport: []string{"internal/cli/term", "internal/cli/version"},
+		external:  []string{"github.com/spf13"},
+		reason:    "a manual page is made of the help of a command, whichever it is",
+	},
+	"internal/cli/program": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/man", "internal/cli/term", "internal/supervise"},
+		external:  []string{"github.com/spf13"},
+		reason:    "what the programs have in common knows none of them",
+	},
+	"internal/cli/outer": {
+		reason: "what the holdfast run around a process holds is in the environment: this package knows no server and no lock",
+	},
+	"internal/cli/who": {
+		mayImport: []string{"internal/cli/term"},
+		external:  []string{"github.com/spf13"},
+		reason:    "the name of a holder is two flags: this package knows no lock",
+	},
+	"internal/cli/show": {
+		mayImport: []string{"", "internal/cli/term", "reserve"},
+		reason:    "words and documents about a lock are made of what was read: this package reads nothing",
+	},
+	"internal/cli/mcp": {
+		mayImport: []string{
+			"", "internal/budget", "internal/cli/conn", "internal/cli/outer", "internal/cli/program", "internal/cli/show", "internal/cli/term", "internal/cli/version",
+			"internal/cli/who", "internal/lend", "internal/supervise", "internal/survey", "internal/waitgraph", "layout", "reserve", "zk",
+		},
+		external: []string{"github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13", "golang.org/x/sync"},
+		reason:   "an agent's program needs locks and the library of its protocol: it knows no other command",
+	},
+	"cmd/holdfast-mcp": {
+		mayImport: []string{"internal/cli/mcp", "internal/cli/program"},
+		reason:    "the program is its package and a main",
+	},
 	"cmd/holdfast": {
-		mayImport: []string{"internal/cli/conn", "internal/cli/host", "internal/cli/term", "ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"internal/cli/conn", "internal/cli/host", "internal/cli/man", "internal/cli/outer", "internal/cli/program", "internal/cli/term", "internal/cli/version", "ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -383,8 +419,13 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"internal/cli/term", "holdfast/internal/cli/conn", "no server"},
 		{"internal/cli/host", "holdfast/zk", "no clients"},
 		{"zklocal", "holdfast/internal/cli/host", "above it"},
-		{"cmd/holdfast", "holdfast/internal/mcp", ""},
-		{"internal/mcp", "holdfast/zk", "knows no lock"},
+		{"cmd/holdfast", "holdfast/internal/cli/mcp", "they must offer"},
+		{"cmd/holdfast", "github.com/modelcontextprotocol/go-sdk/mcp", ""}, // TestTheCommandLinksLittle sees it
+		{"cmd/holdfast-mcp", "holdfast/internal/cli/mcp", ""},
+		{"cmd/holdfast-mcp", "holdfast/zk", "a main"},
+		{"internal/cli/mcp", "holdfast/internal/survey", ""},
+		{"internal/cli/mcp", "charm.land/bubbletea/v2", "no other command"},
+		{"internal/cli/mcp", "holdfast/ui", "no other command"},
 		{"internal/deed", "holdfast", ""},
 		{"internal/deed", "holdfast/ui", "knows no request"},
 		{"internal/deed", "github.com/spf13/cobra", "flags"},
