@@ -13,15 +13,15 @@ import (
 
 // A Detached is a lock that no session owns: it stays held when the process that acquired it has ended, until
 // somebody unlocks it by its id. It is for scripts, for stages of a pipeline, and for maintenance. It waits in the
-// same queue as a [Mutex] at its path, and all others wait behind it, also those of other libraries.
+// same queue as a [Mutex] at its path, and all others wait behind it, also those of other libraries. The waiter has
+// an ephemeral node, so a waiter that dies leaves the queue. When nobody is ahead, one transaction replaces the node
+// by a persistent node with the same number.
 //
-// Nobody is told of the loss of a Detached, and no deadline protects it. So let the guarded resource check
-// tokens, or give the lock no expiry.
+// Nobody is told of the loss of a Detached, and no deadline protects it. So let the guarded resource check tokens, or
+// give the lock no expiry.
 //
-// Its layout needs names with {uuid} or {hex}, and a form that begins with *: those of Curator, kazoo and go-zookeeper do.
-//
-// How it works: the waiter has an ephemeral node, so a waiter that dies leaves the queue. When nobody is
-// ahead, one transaction replaces the node by a persistent node with the same number.
+// Its layout needs names with {uuid} or {hex}, and a form that begins with *: those of Curator, kazoo and
+// go-zookeeper do.
 type Detached struct {
 	lock    lock
 	expires time.Duration
@@ -35,15 +35,15 @@ type Claim struct {
 	Expires time.Time // as the node says, by the server's clock; zero: never
 }
 
-// NewDetached names the lock at path. NewDetached sends nothing.
+// NewDetached names the lock at path.
 //
-// If expires is above zero, the lock ends this long after Lock has asked the server for it. Then a client of this
-// package that is first or second in line removes it; a reader only if it is first. TryLock removes it, too. Where only
-// others wait, the server removes it some minutes later, if it has nodes with a time to live (Apache ZooKeeper needs
-// extendedTypesEnabled). Times are by the server's clock, and the lock never ends early unless that clock is set forward
-// while the lock is held. If that clock is set back, the lock ends at the latest its own time, and a session timeout,
-// after the first caller that comes then: this caller writes a new time of expiry, if it may write the node.
-// When Lock returns, at least half of the time is left.
+// If expires is above zero, the lock ends this long after Lock has asked the server for it; when Lock returns, at
+// least half of the time is left. Then a client of this package removes it that is first or second in line (a reader
+// only if first), or calls TryLock. Where only others wait, the server removes it some minutes later, if it has nodes
+// with a time to live (Apache ZooKeeper needs extendedTypesEnabled). Times are by the server's clock. The lock ends
+// early only if that clock is set forward while the lock is held. If that clock is set back, the first caller that
+// comes then writes a new time of expiry, if it may write the node: the lock ends at the latest its own time, and a
+// session timeout, after this caller.
 func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Option) *Detached {
 	o := newOptions("a Detached", opts)
 	if o.refused == nil && expires < 0 {
@@ -55,20 +55,19 @@ func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Optio
 // Path is the path of the lock.
 func (d *Detached) Path() string { return d.lock.Path }
 
-// Lock waits for the lock, as [Mutex.Lock] does. When nobody is ahead any more, Lock takes one more round trip,
-// which does not end with ctx. If the connection is lost then, Lock returns when it knows whether it holds the
-// lock. That takes a session timeout at most, and the session timeout again if the session ends. If no server
-// has answered by then, the error is ErrUncertain and has the id.
+// Lock waits for the lock, as [Mutex.Lock] does. When nobody is ahead any more, Lock takes one more round trip, which
+// does not end with ctx. If the connection is lost then, Lock returns when it knows whether it holds the lock: after
+// a session timeout at most, or two if the session ends. If no server has answered by then, the error is ErrUncertain
+// and has the id.
 //
 // If less than half of the lock's time is left when the answer comes, Lock gives the lock up and queues again, at the
-// back. If that happens three times in a row, the time is too short for this server, and the error is
+// back. After three such answers in a row, the time is too short for this server, and the error is
 // zk.ErrBadArguments.
 func (d *Detached) Lock(ctx context.Context) (Claim, error) {
 	return d.acquire(ctx, "lock", true)
 }
 
-// TryLock acquires the lock if nobody holds it or waits for it. Otherwise the error is ErrLocked. See Lock for
-// what happens when the connection is lost, and when the answer is late.
+// TryLock acquires the lock, or fails with ErrLocked if somebody is ahead.
 func (d *Detached) TryLock(ctx context.Context) (Claim, error) {
 	return d.acquire(ctx, "try lock", false)
 }

@@ -11,26 +11,28 @@
 //		return backup(ctx) // ctx ends if the lock is lost
 //	})
 //
-// A lock value such as [Mutex] is a name without state: share it freely. A [Hold] is one tenure. It says
-// until when the lock is proven to be held ([Hold.Deadline]), ends its context when the lock is lost
-// ([Hold.Context], [Hold.Lost]), and carries a fencing token ([Hold.Token]) that grows with every tenure.
+// All types are safe for concurrent use. A lock value such as [Mutex] is a name without state: share it, or make one
+// for each call. Making one sends nothing. A [Hold] is one tenure. It says until when the lock is proven to be held
+// ([Hold.Deadline]), ends its context when the lock is lost ([Hold.Context], [Hold.Lost]), and carries a fencing
+// token ([Hold.Token]) that grows with every tenure.
 //
 // # Which lock
 //
 //   - [Mutex]: one holder, first come, first served.
 //   - [RWMutex]: many readers or one writer, in one queue.
 //   - [Semaphore]: up to a limit of permits; several at once, or none.
-//   - [Slots]: a number of its own for each holder, such as the id of a worker or a port.
+//   - [Slots]: a number of its own for each holder, such as a worker's id or a port.
 //   - [MultiLock]: several locks as one.
 //   - [Tree]: a path together with everything below it.
-//   - [NodeLock]: one node and no queue, for locks that are tried more than waited for.
+//   - [NodeLock]: one node and no queue, for locks tried more than waited for.
 //   - [Election]: one leader with a value that everybody can follow.
-//   - [Detached]: a lock that outlives its session and is unlocked by its id, for work that a program only starts.
-//   - package [holdfast/once]: a function that runs once for each key, or once in a period, whoever calls it.
-//   - package [holdfast/shards]: n numbered shards over any number of workers, each with one worker at a time.
+//   - [Detached]: a lock that outlives its session and is unlocked by its id.
+//   - package [holdfast/once]: a function once for each key, or once in a period.
+//   - package [holdfast/shards]: n shards over any number of workers.
 //
-// Package holdfast/reserve keeps a lock reserved after its holder has released it. [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
-// to release the lock, and [Break] takes the lock away from a holder that is stuck.
+// Package holdfast/reserve keeps a lock reserved after its holder has released it. [Do] runs a function under any
+// [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder to release the lock, and [Break] takes
+// the lock away from a holder that is stuck.
 //
 // # What is guaranteed
 //
@@ -59,25 +61,31 @@
 //
 // # Nodes
 //
-// Locks use the nodes of Apache Curator: ephemeral sequential children of a container,
-// named _c_<uuid>-lock-<number>, with __WRIT__ or __READ__ for the sides of an RWMutex.
-// Curator's and go-zookeeper's locks on the same path wait in the same queue.
-// [WithLayout] chooses the nodes of other libraries, one layout for each path.
+// Locks use the nodes of Apache Curator: ephemeral sequential children of a container (which the server removes some
+// time after it became empty), named _c_<uuid>-lock-<number>, with __WRIT__ or __READ__ for the sides of an RWMutex.
+// Curator's and go-zookeeper's locks on the same path wait in the same queue. [WithLayout] chooses the nodes of other
+// libraries, one layout for each path.
 //
-// If different locks of this package meet on one path of one layout, exclusive excludes all and shared
-// excludes exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore, slots, a NodeLock and a once.Once
-// under one name, or two layouts, do not exclude each other. So the later one is refused with ErrKind. If two
-// come together, at least one is refused. The same is true of shards and another lock at their path, and of a [Tree]
-// and another lock at its path or anywhere below it. [Foreign] lists nodes that belong to no known lock.
+// If different locks of this package meet on one path of one layout, exclusive excludes all and shared excludes
+// exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore, slots, a NodeLock and a once.Once under one
+// name, or two layouts, do not exclude each other. So the later one is refused with ErrKind (of two that come
+// together, at least one). The same is true of shards and another lock at their path, and of a [Tree] and another
+// lock at its path or anywhere below it. [Foreign] lists nodes that belong to no known lock.
+//
+// # Names that come back
+//
+// The node of a NodeLock or a slot has the same name in each tenure. So have nodes in a [Layout] without {uuid} or
+// {hex}, if their directory was removed and made again. A request for such a node can hit that of the next holder,
+// since the server compares names and versions. Unlock and Commit do so only if somebody removes the node by hand at
+// that moment; a holder whose node is removed is told that it has lost the lock. Break and Revoke of a NodeLock or a
+// slot do so if the next holder comes within their round trip: Break removes its node, and Revoke gives it the
+// request and the data of its predecessor. (If the answer to its creation was lost as well, its maker does not
+// recognise it, and the lock is taken until that session ends, or until Break.)
 //
 // # Goroutines
 //
-// A tenure that has lasted 5 ms has one goroutine per node. It watches the node and ends with
-// the last Unlock or with the loss. With [WithLocalHandoff], one goroutine queues for all
-// of a client's goroutines that want a lock. It ends when it has acquired the lock, or nobody waits.
-// With [WithKeep], a goroutine per tenure watches the queue for others, until one has joined or the tenure is
-// over. [Hold.Release] leaves a goroutine that completes the removal of the nodes. A Lock that fails may
-// leave one that removes its node. All of them end when the nodes are gone or the session is over.
-//
-// All types are safe for concurrent use, and locks have no state: a program can make one for each call.
+// A tenure that has lasted 5 ms has one goroutine per node, and with [WithKeep] one more, until others have joined
+// the queue. With [WithLocalHandoff], one goroutine queues for a lock while others of the client wait for it.
+// [Hold.Release] and a Lock that fails may leave one that removes nodes. All of them end when the nodes are gone or
+// the session is over.
 package holdfast

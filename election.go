@@ -12,11 +12,9 @@ import (
 	"holdfast/zk"
 )
 
-// An Election makes one of many candidates the leader, and tells everybody which one. Candidates wait in a
-// queue, as for a Mutex. The first leads until it resigns, by Unlock, or loses the lock. Each has a value
-// for others to read, for example an address.
-//
-// In the default layout the nodes are those of Curator's LeaderSelector; layout.LeaderLatch
+// An Election makes one of many candidates the leader, and tells everybody which one. Candidates wait in a queue, as
+// for a Mutex. The first leads until it resigns, by Unlock, or loses the lock. Each has a value for others to read,
+// for example an address. In the default layout the nodes are those of Curator's LeaderSelector; layout.LeaderLatch
 // and layout.Kazoo are for candidates of those.
 type Election struct {
 	lock lock
@@ -25,11 +23,9 @@ type Election struct {
 // A Leader is one term of office. The zero Leader, whose Term is 0, says that nobody leads.
 type Leader struct {
 	// Value is the leader's present value. A request to resign may replace it in the node (see Revoke)
-	// until the leader restores it. Meanwhile Leaders keeps the value if it has yielded it before; otherwise
-	// it is nil.
+	// until the leader restores it. Meanwhile it is nil, except that Leaders keeps what it has yielded before.
 	Value []byte
-	// Term grows with every leader: it is the fencing token of the leader's Hold. It is 0 only if nobody
-	// leads.
+	// Term grows with every leader: it is the fencing token of the leader's Hold. It is 0 if nobody leads.
 	Term    int64
 	Session int64     // the session that leads
 	Path    string    // of the leader's node
@@ -45,19 +41,18 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 // Path is the path of the lock.
 func (e *Election) Path() string { return e.lock.Path }
 
-// Lead campaigns with value, calls f while the caller leads, and resigns when f has returned. If the term is
-// lost, Lead waits until f has returned, and campaigns again while ctx lives. So f may run many times, each
-// time in a new term, and never twice at a time.
+// Lead campaigns with value, calls f while the caller leads, and resigns when f has returned or panics. If the term
+// is lost, Lead waits until f has returned, and campaigns again while ctx lives. So f may run many times, each time
+// in a new term, and never twice at a time. If one term after the other is lost within ten seconds, Lead pauses
+// before the next, up to a second.
 //
-// The context of f ends when the term is lost, with a cause that is ErrLost, or when ctx ends. Then f should
-// return at once. The context has the values of ctx. FromContext returns the term's Hold, for Token and
-// Proclaim. If one term after the other is lost within ten seconds, Lead pauses before the next, up to a second.
+// The context of f ends when the term is lost, with a cause that is ErrLost, or when ctx ends. Then f should return
+// at once. The context has the values of ctx. FromContext returns the term's Hold, for Token and Proclaim.
 //
-// If f returns before its term is lost, or after the end of ctx, Lead returns the error of f. It is joined with
-// an error that is ErrLost if the term did not last until Lead had resigned. If f returns an error after a
-// loss, Lead drops it and campaigns again, since most of these errors are consequences of the loss. To end
-// Lead nevertheless, f cancels ctx. Lead also returns the errors of Campaign, among them the cause of ctx
-// if ctx ends before the caller leads. If f panics, Lead resigns.
+// If f returns before its term is lost, or after the end of ctx, Lead returns the error of f. It is joined with an
+// error that is ErrLost if the term did not last until Lead had resigned. If f returns an error after a loss, Lead
+// drops it, since most of these errors are consequences of the loss; to end Lead nevertheless, f cancels ctx. Lead
+// also returns the errors of Campaign, among them the cause of ctx.
 func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Context) error) error {
 	for turn := queue.Pace(1); ; {
 		h, err := e.campaign(ctx, "lead", value)
@@ -77,16 +72,15 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 	}
 }
 
-// Campaign waits until the caller is the leader, and returns the Hold of the term. The term lasts until
-// Unlock, which resigns, or until it is lost. If the session ends while Campaign waits, it queues again in
-// the next one while ctx lives. A leader that has lost its term calls Campaign again; Lead does so by
-// itself. The error is ErrDeadlock if ctx descends from the caller's own term.
+// Campaign waits until the caller is the leader, and returns the Hold of the term. The term lasts until Unlock, which
+// resigns, or until it is lost. See [Mutex.Lock] for ctx and the end of the session. A leader that has lost its term
+// calls Campaign again; Lead does so by itself. The error is ErrDeadlock if ctx descends from the caller's own term.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Hold, error) {
 	return e.campaign(ctx, "campaign", value)
 }
 
-// TryCampaign is Campaign without a wait for the candidates ahead: if there is one, the error is ErrLocked. It
-// waits only for the server's answer, as TryLock of a [Locker] does.
+// TryCampaign is Campaign without a wait for the candidates ahead: if there is one, the error is ErrLocked. See
+// [Locker].
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Hold, error) {
 	q := e.candidate(value)
 	return q.try(ctx, "try campaign", names.Mutex)
@@ -110,8 +104,8 @@ func (e *Election) candidate(value []byte) lock {
 }
 
 // Proclaim changes the leader's value without a new term. h is from Campaign. If it is not a Hold of this election,
-// the error is zk.ErrBadArguments. The error is ErrLost or ErrNotHeld if its term is over. Then nothing was changed.
-// Proclaim takes two round trips. When ctx ends, the value may have changed all the same.
+// the error is zk.ErrBadArguments. The error is ErrLost or ErrNotHeld if its term is over; then nothing was changed.
+// Proclaim takes two round trips. When ctx ends, the value may have changed.
 func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
 	err := e.lock.valid()
 	if err == nil {
@@ -138,8 +132,8 @@ func (l *lock) withCandidate(data, value []byte) ([]byte, error) {
 	return n.Encode()
 }
 
-// Leader returns the leader at some moment after the call. The error is ErrNoLeader if there is none. Each call
-// costs the ensemble a transaction, and [Election.Leaders] only one for each session.
+// Leader returns the leader at some moment after the call. The error is ErrNoLeader if there is none. Each call costs
+// the ensemble a transaction.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	for l, err := range e.Leaders(ctx) {
 		var said *Error
@@ -154,14 +148,11 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	panic("holdfast: no first leader")
 }
 
-// Leaders yields the present leader, and then every change of the leader or of its value, until ctx ends
-// or the caller breaks off. If nobody leads, it yields the zero Leader, whose Term is 0, and goes on. It may
-// combine changes that follow each other closely, but never misses the last one. Terms never go back, except
-// for the 0 between two leaders. When a session ends, Leaders continues in the next one. An error is the last
-// element; if ctx ends, it is the cause.
-//
-// It costs the ensemble one transaction for each session, and one watch on one node, however many candidates there
-// are.
+// Leaders yields the present leader, and then every change of the leader or of its value, until ctx ends or the
+// caller breaks off. If nobody leads, it yields the zero Leader, and goes on. It may combine changes that follow each
+// other closely, but never misses the last one. Terms never go back, except for the 0 between two leaders. When a
+// session ends, Leaders continues in the next one. An error is the last element; if ctx ends, it is the cause. It
+// costs the ensemble one transaction for each session, and one watch on one node, however many candidates there are.
 func (e *Election) Leaders(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		f := follower{election: e, yield: yield}

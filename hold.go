@@ -54,10 +54,9 @@ func holdOf(ctx context.Context, tenures ...*tenure.Tenure) *Hold {
 	return h
 }
 
-// Context ends when the lock is no longer held: by Unlock, with the cause ErrNotHeld, or by the loss,
-// with a cause that is ErrLost. It has the values of the context that was given to Lock, not its
-// deadline. A Lock of the same lock with a context that descends from it fails with ErrDeadlock, or
-// joins (see Reentrant).
+// Context ends when the lock is no longer held: by Unlock, with the cause ErrNotHeld, or by the loss, with a cause
+// that is ErrLost. It has the values of the context that was given to Lock, not its deadline. A Lock of the same lock
+// with a context below it fails with ErrDeadlock, or joins (see [Reentrant]).
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Lost is closed when the lock is lost. It is for work that must not be cancelled. Unlock does not close
@@ -97,9 +96,9 @@ type LockToken struct {
 	Token  int64
 }
 
-// Tokens are the fencing tokens in the order in which the locks were acquired. Of a [Tree] the root's comes first,
-// although the root was acquired last. Only a MultiLock and a Tree have more than one. Each guards the resource
-// of its own lock: no function of several tokens grows with every tenure.
+// Tokens are the fencing tokens in the order in which the locks were acquired; of a [Tree] the root's comes first.
+// Only a MultiLock and a Tree have more than one. Each guards the resource of its own lock: no function of several
+// tokens grows with every tenure.
 func (h *Hold) Tokens() []LockToken {
 	tokens := make([]LockToken, len(h.tenures))
 	for i, t := range h.tenures {
@@ -122,8 +121,8 @@ func (h *Hold) SessionID() int64 { return h.first().Session.ID() }
 // reason. Like the Context, it is the client's view.
 func (h *Hold) Err() error { return h.over() }
 
-// FromContext returns the Hold that ctx descends from, the innermost one if there are several. It may have ended
-// (see Hold.Err). ok is false if there is none.
+// FromContext returns the innermost Hold that ctx descends from, which may have ended (see [Hold.Err]). ok is false
+// if there is none.
 func FromContext(ctx context.Context) (h *Hold, ok bool) {
 	h, ok = ctx.Value(holdKey{}).(*Hold)
 	return h, ok
@@ -132,16 +131,13 @@ func FromContext(ctx context.Context) (h *Hold, ok bool) {
 // first returns the place that stands for the Hold: its node, its token, its session.
 func (h *Hold) first() *queue.Place { return h.tenures[0].Places[0] }
 
-// Commit executes ops as one transaction that succeeds only while the lock is held: it begins with
-// checks that our nodes exist. That is exact and needs no clock, so use it for data that are kept in
-// ZooKeeper itself. The results are those of ops. Commit uses the session that holds the lock.
+// Commit executes ops as one transaction that succeeds only while the lock is held: it begins with checks that our
+// nodes exist. That is exact and needs no clock (but see Names that come back), so use it for data that are kept in
+// ZooKeeper itself. The results are those of ops. Commit uses the session of the lock.
 //
 // The error is ErrLost if the lock is gone, and ErrNotHeld after Unlock; then nothing was done. It is
 // zk.ErrBadArguments if the locks of a MultiLock belong to more than one client. After a lost connection, the
 // transaction may have been done all the same ([zk.MayHaveHappened]).
-//
-// The server compares names. Another node can have the name of a NodeLock's or a slot's node, or of a node in a
-// [Layout] without {uuid} or {hex}. There, Commit is exact only while nobody removes nodes by hand.
 func (h *Hold) Commit(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
 	results, err := h.commit(ctx, ops)
 	if err != nil {
@@ -258,15 +254,13 @@ func (o *holder) Revoke() {
 	}
 }
 
-// Unlock ends the Context, then removes our node, and returns when that is certain. It takes no
-// context. It waits through lost connections for as long as the session lives, which is at most until
-// Deadline. After that the server has removed the node itself. So it is right to defer Unlock even if
-// the work's context has ended. With [WithKeep], the node can stay. Unlock then returns when others can see that the
-// lock is not in use.
+// Unlock ends the Context, then removes our node, and returns when that is certain. It waits through lost connections
+// for as long as the session lives, which is at most until Deadline. After that the server has removed the node
+// itself. So it is right to defer Unlock even if the work's context has ended. With [WithKeep], the node can stay.
+// Unlock then returns when others can see that the lock is not in use.
 //
-// The error is ErrLost if the lock was lost before, and ErrNotHeld if the Hold was unlocked before. Any
-// other error is the server's refusal to remove our node, such as zk.ErrNoAuth. The node then stays until
-// the session ends.
+// The errors are those of Release, or the server's refusal to remove our node, such as zk.ErrNoAuth. The node then
+// stays until the session ends.
 func (h *Hold) Unlock() error {
 	loss, first := h.end()
 	if !first {
@@ -317,16 +311,14 @@ func (h *Hold) end() (loss error, first bool) {
 	return h.loss, true
 }
 
-// Release is Unlock that does not wait for the server. When it returns, the Context has ended, and the
-// removal of our node is queued: requests that the session makes later are sent after it. So a loop over
-// many locks pays one round trip for each, not two. A goroutine completes the removal, as Unlock does,
-// also if the connection is lost. It ends when the node is gone or the session is over; Client.Close ends
-// the session.
+// Release is Unlock that does not wait for the server. When it returns, the Context has ended, and the removal of our
+// node is queued: requests that the session makes later are sent after it. So a loop over many locks pays one round
+// trip for each, not two. A goroutine completes the removal, as Unlock does, also if the connection is lost. It ends
+// when the node is gone or the session is over; Client.Close ends the session. Where names come back, Release first
+// reads the node and waits for the answer.
 //
 // The error is ErrLost if the lock was known to be lost, and ErrNotHeld if the Hold was unlocked before. Only an
-// [Observer] hears of an error of the removal. Release of a NodeLock or a slot, and of a lock in a [Layout]
-// without {uuid} or {hex}, first reads the node and waits for the answer, since these names come back (see
-// [NodeLock]).
+// [Observer] hears of an error of the removal.
 func (h *Hold) Release() error {
 	loss, first := h.end()
 	if !first {
@@ -355,18 +347,14 @@ func (h *Hold) Release() error {
 	return nil
 }
 
-// CommitAndUnlock is Commit and Unlock in one transaction, which removes our nodes and executes ops. It
-// saves a round trip and a write. The lock is released whatever comes of the transaction: if the server
-// refuses ops, nothing of them was done, and the nodes are removed alone. The Context ends before the
-// transaction is sent.
+// CommitAndUnlock is Commit and Unlock in one transaction, which removes our nodes and executes ops. It saves a round
+// trip and a write. The lock is released whatever comes of the transaction: if the server refuses ops, nothing of
+// them was done, and the nodes are removed alone. The Context ends before the transaction is sent. The results and
+// the error are those of Commit; if the transaction succeeds, the error is nil. ctx bounds the transaction, not the
+// release.
 //
-// The results and the error are those of Commit; if the transaction succeeds, the error is nil. After a
-// lost connection, it may have been done all the same ([zk.MayHaveHappened]). ctx bounds the transaction,
-// not the release.
-//
-// Sometimes there are two transactions, a Commit and then an Unlock, and the Context ends between the two. This
-// is so with [WithLocalHandoff] and [WithKeep], where the node can stay for the next caller. It is also so where names come
-// back: with a NodeLock, a slot, and a [Layout] without {uuid} or {hex}.
+// Where the node can stay for the next caller ([WithLocalHandoff], [WithKeep]), and where names come back, there are
+// two transactions, a Commit and then an Unlock. Then the Context ends between the two.
 func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
 	if !h.endsInOne() {
 		results, err := h.commit(ctx, ops)

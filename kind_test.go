@@ -241,8 +241,8 @@ func TestLockAloneCostsOneRoundTrip(t *testing.T) {
 		unlock(t, lock(t, mutexAt(line.Client)))
 		synctest.Wait()
 		requests, trips := line.requests.Load()-before, line.flushes.Load()-flushes
-		if requests != 5 || trips != 2 {
-			t.Errorf("%d requests in %d round trips; want 5 in 2: create, list and two looks at trees above in one flush, and delete", requests, trips)
+		if requests != 3 || trips != 2 {
+			t.Errorf("%d requests in %d round trips; want 3 in 2: create and list in one flush, and delete", requests, trips)
 		}
 	})
 }
@@ -487,9 +487,17 @@ func TestKindsThatComeTogetherSeeEachOther(t *testing.T) {
 		if second.shards || strings.HasPrefix(second.name, "once") { // they do not end at once; as the first they are tried
 			continue
 		}
+		again := false // the session of the first has had the lock before, and knows what is above it
 		for at, reached := 1, true; reached && at < 60; at++ {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				one, other := client(t, srv), client(t, srv)
+				if again {
+					leave, err := first.enter(t.Context(), one)
+					if err != nil {
+						t.Fatal(err)
+					}
+					leave()
+				}
 				var mu sync.Mutex // guards the next three
 				on, inside, requests := false, false, 0
 				entered := make(chan struct{})
@@ -543,6 +551,9 @@ func TestKindsThatComeTogetherSeeEachOther(t *testing.T) {
 					t.Errorf("%s and %s, at its request %d, are both in", first.name, second.name, at)
 				}
 			})
+			if !reached && !again && second.tree && !first.tree {
+				at, reached, again = 0, true, true
+			}
 		}
 	}
 	t.Logf("figure: %d moments of two kinds", together)
@@ -718,6 +729,115 @@ func TestCrowdSeesATreeAbove(t *testing.T) {
 		}
 		unlock(t, h)
 		unlock(t, w.got(t))
+	})
+}
+
+// A session that has seen that there is no tree above its lock watches for one, and does not look again. It sees a tree that
+// is taken since, whenever that happens.
+func TestTreeThatComesLaterIsSeen(t *testing.T) {
+	path := lockPath + "/orders/7"
+	kinds := map[string]func(c *zk.Client) holdfast.Locker{
+		"mutex":     func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, path) },
+		"node":      func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, path) },
+		"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker(1) },
+	}
+	type scene struct {
+		srv  *zktest.Server
+		line *line
+		tree func() *holdfast.Hold // takes the tree with another client
+	}
+	// Each takes the tree, and returns its Hold once there is one. It may do so at the client's next create.
+	comes := map[string]func(t *testing.T, s scene) func() *holdfast.Hold{
+		"between two calls": func(t *testing.T, s scene) func() *holdfast.Hold {
+			h := s.tree()
+			return func() *holdfast.Hold { return h }
+		},
+		"and goes, and comes again": func(t *testing.T, s scene) func() *holdfast.Hold {
+			unlock(t, s.tree())
+			time.Sleep(5 * time.Minute) // the server removes the empty directory
+			h := s.tree()
+			return func() *holdfast.Hold { return h }
+		},
+		"while the client is cut off": func(t *testing.T, s scene) func() *holdfast.Hold {
+			s.line.cut()
+			h := s.tree()
+			s.line.mend()
+			return func() *holdfast.Hold { return h }
+		},
+		"between two sessions": func(t *testing.T, s scene) func() *holdfast.Hold {
+			session, err := s.line.Session(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.line.cut()
+			s.srv.Expire(session.ID())
+			h := s.tree()
+			s.line.mend()
+			return func() *holdfast.Hold { return h }
+		},
+	}
+	for name, action := range map[string]zktest.Action{
+		"at the create": zktest.Pass, "at a create whose answer is lost": zktest.DropReply, "at a create that is lost": zktest.DropRequest,
+	} {
+		comes[name] = func(t *testing.T, s scene) func() *holdfast.Hold {
+			var h *holdfast.Hold
+			var at sync.Once
+			now := func(created string) (a zktest.Action) {
+				if strings.HasPrefix(created, path) {
+					at.Do(func() { h, a = s.tree(), action })
+				}
+				return a
+			}
+			s.srv.Intercept(zkproto.OpCreate2, now)
+			s.srv.Intercept(zkproto.OpMulti, now)
+			return func() *holdfast.Hold { return h }
+		}
+	}
+	for when, come := range comes {
+		for kind, of := range kinds {
+			t.Run(kind+" "+when, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					line, other := newLine(t, srv), client(t, srv)
+					l := of(line.Client)
+					unlock(t, lock(t, l))
+					unlock(t, lock(t, l))
+					synctest.Wait()
+					held := come(t, scene{srv, line, func() *holdfast.Hold {
+						return lock(t, holdfast.NewTree(other, lockPath).Path("customers"))
+					}})
+					h, err := l.TryLock(t.Context())
+					wantErr(t, err, holdfast.ErrKind)
+					if h != nil {
+						unlock(t, h)
+					}
+					unlock(t, held())
+					unlock(t, lock(t, l)) // the directory of the tree is still there
+					time.Sleep(5 * time.Minute)
+					unlock(t, lock(t, l))
+				})
+			})
+		}
+	}
+}
+
+// Also a tree whose nodes others may not read: its directory tells that it is there.
+func TestPrivateTreeThatComesLaterIsSeen(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		cfg := srv.Config()
+		cfg.Auth = []zk.Auth{zk.DigestAuth("ann", "secret")}
+		ann, err := zk.Dial(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ann.Close()
+		l := holdfast.NewMutex(client(t, srv), lockPath+"/orders")
+		unlock(t, lock(t, l))
+		unlock(t, lock(t, l))
+		h := lock(t, holdfast.NewTree(ann, lockPath, holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "auth"})).Path(""))
+		_, err = l.TryLock(t.Context())
+		wantErr(t, err, zk.ErrNoAuth)
+		unlock(t, h)
+		unlock(t, lock(t, l))
 	})
 }
 

@@ -28,8 +28,7 @@ type Layout struct {
 	// number. (layout.Article is literally so.) {} alone is the empty name: the node's name is the number.
 	//
 	// With {uuid} or {hex}, the name identifies a node whose answer was lost. Without, its data do: an id
-	// is added to them, and WithValue is refused. Without, a name also comes back when the queue's
-	// directory is removed and made again; see NodeLock for what a delete can hit then.
+	// is added to them, and WithValue and Detached are refused. See Names that come back.
 	Mutex, Write, Read string
 
 	// Exclusive and Shared are the forms of the names that contend for the lock, without the number and
@@ -62,16 +61,14 @@ func (l *Layout) compile() *names.Grammar {
 	})
 }
 
-// ParseLayout returns the layout of a name: curator, leaderlatch, kazoo, go-zookeeper, writelock,
-// hostrw, sessionid, article, named:NAME or form:PATTERN. The error is ErrLayout, and says what to
-// write instead.
+// ParseLayout returns the layout of a name: curator, leaderlatch, kazoo, go-zookeeper, writelock, hostrw, sessionid,
+// article, named:NAME or form:PATTERN. The error is ErrLayout, and says what to write instead.
 //
-// PATTERN is the name of a node without its number, as in Layout.Mutex, for exclusive locks of one's own and of
-// other programs: form:job-{host}-{uuid}- makes job-web1-<uuid>-0000000007, and every name that begins with
-// job- and ends with a dash and a number is a place in the queue. Parents are persistent. The other programs must be
-// able to read these names. For programs without an id in their names, leave it out: form:ex makes
-// ex0000000007, as the lock of Ruby's zk does, and form: makes 0000000007, as that of Vitess does. Such layouts have
-// the limits of layout.Named: WithValue and Detached are refused, and names come back.
+// PATTERN is the name of a node without its number, as in Layout.Mutex, for exclusive locks of one's own and of other
+// programs: form:job-{host}-{uuid}- makes job-web1-<uuid>-0000000007, and every name that begins with job- and ends
+// with a dash and a number is a place in the queue. Parents are persistent. The other programs must be able to read
+// these names. For programs without an id in their names, leave it out: form:ex makes ex0000000007, as the lock of
+// Ruby's zk does, and form: makes 0000000007, as that of Vitess does.
 func ParseLayout(name string) (Layout, error) {
 	if n, ok := strings.CutPrefix(name, "named:"); ok {
 		l := layoutOf(names.Named(n))

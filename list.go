@@ -42,12 +42,11 @@ type Entry struct {
 	HeldSince time.Time
 }
 
-// List returns the queue of the lock at path, the holder first, at some moment after the call. A lock that
-// nobody holds, or that never existed, has an empty queue. For a semaphore, it returns the permits in use,
-// one entry each, and then the waiters. For a Slots, it returns the slots in use by their numbers, in every
-// layout, and then the waiters. The layout is that of the lock; without one, it is the default. Children whose names are
-// not in its forms are left out. A transaction that changes nothing comes before the reads, since a server may be
-// behind the one that granted the lock.
+// List returns the queue of the lock at path, the holder first, at some moment after the call. A lock that nobody
+// holds, or that never existed, has an empty queue. For a semaphore, it returns the permits in use, one entry each,
+// and then the waiters; for a Slots, the slots in use by their numbers, in every layout, and then the waiters. The
+// layout is that of the lock; without one, it is the default. Children whose names are not in its forms are left out.
+// List costs the ensemble a transaction, since a server may be behind the one that granted the lock.
 func List(ctx context.Context, c *zk.Client, path string, layout ...Layout) ([]Entry, error) {
 	g, err := grammarOf(layout)
 	var entries []Entry
@@ -278,8 +277,8 @@ func entryOf(path string, c names.Contender, r zk.Result, held bool) Entry {
 	return e
 }
 
-// A ForeignNode is a child of a lock's path that looks like a place in a queue, but is not in
-// this lock's queue. Or it is a place of a [Tree] above the path.
+// A ForeignNode is a child of a lock's path that looks like a place in a queue, but is not in this lock's queue, or
+// it is a place of a [Tree] above the path.
 type ForeignNode struct {
 	Path string
 	// Kind says in words what lock it is of: "a lock with a queue, layout kazoo". It is ""
@@ -287,10 +286,9 @@ type ForeignNode struct {
 	Kind string
 }
 
-// Foreign lists what List leaves out of a lock's directory, though it looks like somebody's
-// place: nodes of other kinds of lock and of other layouts, beside which Lock fails with
-// ErrKind, and ephemeral nodes with a number in no known form, which Lock ignores.
-// The makers of such nodes may not respect the lock. The layout is that of the lock, as in [List].
+// Foreign lists what [List] leaves out of a lock's directory, though it looks like somebody's place: nodes of other
+// kinds of lock and of other layouts, beside which Lock fails with ErrKind, and ephemeral nodes with a number in no
+// known form, which Lock ignores. Their makers may not respect the lock.
 func Foreign(ctx context.Context, c *zk.Client, path string, layout ...Layout) ([]ForeignNode, error) {
 	g, err := grammarOf(layout)
 	var found []ForeignNode

@@ -53,14 +53,14 @@ func (h *Hold) during(ctx context.Context, f func(context.Context) error) error 
 type lock struct {
 	*queue.Queue
 	options
-	line string // names its line in the client, see options.line; "" without WithLocalHandoff and WithKeep
-	term bool   // its Holds are terms of an Election
+	line tenure.Key // of its line, without the side; none without WithLocalHandoff and WithKeep
+	term bool       // its Holds are terms of an Election
 }
 
 func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
 	l := lock{Queue: &queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, options: o}
 	if o.handoffs > 0 || o.keep > 0 {
-		l.line = o.line()
+		l.line = tenure.NewKey(c, o.line(path))
 	}
 	if p := o.part; p != nil {
 		l.surround(p.outer, p.kind)
@@ -179,7 +179,7 @@ func (l *lock) waitInLine(ctx context.Context, s names.Side) (*Hold, error) {
 	if held := l.held(ctx); len(held) > 0 {
 		return l.again(ctx, held, s)
 	}
-	o, err := l.inLine(ctx, s).Wait(ctx)
+	o, err := tenure.Wait(ctx, l.key(s), (*inLine)(l))
 	h := holdIn(o)
 	if h != nil && err != nil {
 		h.letGo(ctx)
@@ -188,23 +188,30 @@ func (l *lock) waitInLine(ctx context.Context, s names.Side) (*Hold, error) {
 	return h, err
 }
 
-// inLine returns a call for side s, for the line of the client.
-func (l *lock) inLine(ctx context.Context, s names.Side) *tenure.Caller {
-	return &tenure.Caller{
-		Client: l.Client,
-		Key:    tenure.Key{Path: l.Path, Queue: l.Grammar.Queue, Side: s, Terms: l.line},
-		Enter: func(ctx context.Context) (t *tenure.Tenure, err error) {
-			for turn := queue.Pace(1); turn > 0; turn, err = turn.Outlived(ctx, err) {
-				var h *Hold
-				if h, err = l.enter(ctx, s, true); err == nil {
-					t = h.tenures[0]
-					t.Forget((*holder)(h)) // the caller's own Hold takes its place
-				}
-			}
-			return t, err
-		},
-		Grant: func(t *tenure.Tenure) tenure.Holder { return (*holder)(holdOf(ctx, t)) },
+// key names the line of the calls for side s.
+func (l *lock) key(s names.Side) tenure.Key {
+	k := l.line
+	k.Side = s
+	return k
+}
+
+// An inLine is a lock as its line sees it, see tenure.Locker.
+type inLine lock
+
+// Enter acquires the lock from the ensemble. The caller's own Hold takes the place of the one that is made here.
+func (i *inLine) Enter(ctx context.Context, s names.Side) (*tenure.Tenure, error) {
+	h, err := outlive(ctx, func() (*Hold, error) { return (*lock)(i).enter(ctx, s, true) })
+	if err != nil {
+		return nil, err
 	}
+	t := h.tenures[0]
+	t.Forget((*holder)(h))
+	return t, nil
+}
+
+// Grant makes the caller's Hold.
+func (i *inLine) Grant(ctx context.Context, t *tenure.Tenure) tenure.Holder {
+	return (*holder)(holdOf(ctx, t))
 }
 
 // holdIn returns the Hold of a holder, or nil.
@@ -224,12 +231,11 @@ func (l *lock) try(ctx context.Context, op string, s names.Side) (*Hold, error) 
 		if err := l.valid(); err != nil {
 			return nil, err
 		}
-		w := l.inLine(ctx, s)
-		o, err := w.Try(ctx)
+		o, err := tenure.Try(ctx, l.key(s), (*inLine)(l))
 		h := holdIn(o)
 		if h == nil && err == nil { // the client does not have the lock
 			if h, err = l.enter(ctx, s, false); err == nil && l.keep > 0 {
-				w.Adopt(h.tenures[0])
+				tenure.Adopt(l.key(s), h.tenures[0])
 			}
 		}
 		return h, err

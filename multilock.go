@@ -14,13 +14,11 @@ import (
 	"holdfast/zk"
 )
 
-// A MultiLock is several locks held as one, all or none. It acquires them one after the other, in an order
-// that is the same for everybody: by their paths as the server knows them (with the client's chroot),
-// then by their kinds and the forms of their layouts. The locks of a [Tree] come last, from below upwards. So
-// two MultiLocks with locks in common cannot wait for each other.
-//
-// The locks may be on several ensembles, through several clients, if their paths differ. Two locks that
-// differ only in the client have no order that is the same for everybody, and Lock refuses them.
+// A MultiLock is several locks held as one, all or none. It acquires them one after the other, in an order that is
+// the same for everybody: by their paths as the server knows them (with the client's chroot), then by their kinds and
+// the forms of their layouts. The locks of a [Tree] come last, from below upwards. So two MultiLocks with locks in
+// common cannot wait for each other. The locks may be on several ensembles, through several clients, if their paths
+// differ. Two locks that differ only in the client have no such order, and Lock refuses them.
 type MultiLock struct {
 	parts []part
 	err   error
@@ -105,11 +103,10 @@ const (
 	writeStrength
 )
 
-// NewMultiLock makes one lock of several locks of this package, in any order. An Election
-// cannot be among them. The same lock may be named several times. It is acquired once, in its strongest form:
-// as writer rather than as reader, and with the largest number of permits. NewMultiLock sends nothing. Lock
-// returns what is wrong with the list: zk.ErrBadArguments for two locks that cannot be ordered or would wait
-// for each other, and for the same lock with two values of WithACL or WithValue.
+// NewMultiLock makes one lock of several locks of this package, in any order. An Election cannot be among them. The
+// same lock may be named several times. It is acquired once, in its strongest form: as writer rather than as reader,
+// and with the largest number of permits. Lock fails with zk.ErrBadArguments if two locks cannot be ordered or would
+// wait for each other, or if the same lock has two values of WithACL or WithValue.
 func NewMultiLock(ls ...Locker) *MultiLock {
 	m := &MultiLock{}
 	if len(ls) == 0 {
@@ -166,12 +163,11 @@ func partsOf(l Locker) ([]part, error) {
 		zk.ErrBadArguments, l)
 }
 
-// Lock waits for all of the locks. The context bounds the wait as a whole. On an error, Lock releases
-// the locks that it has acquired. If a lock is lost while Lock waits for the rest, Lock starts again, as
-// Mutex.Lock does when it loses its place. The error is ErrDeadlock if ctx descends from a Hold of one of
-// the locks, unless the lock can be joined: it is Reentrant, or its read side is asked for under the write
-// side. A caller that joins one lock and waits for another with a smaller path can wait for ever, as with any
-// nested locks in the wrong order.
+// Lock waits for all of the locks. The context bounds the wait as a whole. On an error, Lock releases the locks that
+// it has acquired. If a lock is lost while Lock waits for the rest, Lock starts again. The error is ErrDeadlock if
+// ctx descends from a Hold of one of the locks, unless the lock can be joined: it is Reentrant, or its read side is
+// asked for under the write side. A caller that joins one lock and waits for another with a smaller path can wait for
+// ever, as with any nested locks in the wrong order.
 //
 // The Hold ends when any of the locks is lost. Unlock releases all of them.
 func (m *MultiLock) Lock(ctx context.Context) (*Hold, error) {
@@ -182,8 +178,7 @@ func (m *MultiLock) Lock(ctx context.Context) (*Hold, error) {
 	return h, nil
 }
 
-// TryLock acquires all of the locks if nobody is ahead in any of them. Otherwise it releases the locks
-// that it has acquired, and the error is ErrLocked. See [Mutex.TryLock] for what it waits for at each lock.
+// TryLock is Lock, but fails with ErrLocked if somebody is ahead in one of the locks.
 func (m *MultiLock) TryLock(ctx context.Context) (*Hold, error) {
 	h, err := despiteRemoval(ctx, func() (*Hold, error) { return m.enter(ctx, false) })
 	if err != nil {

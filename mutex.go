@@ -14,9 +14,8 @@ type Mutex struct {
 	lock lock
 }
 
-// NewMutex names the lock at path. Its queue is the children of that node. Lock makes the node and those
-// above it when they are missing, as containers, which the server removes some time after they became
-// empty. NewMutex sends nothing.
+// NewMutex names the lock at path. Its queue is the children of that node. Lock makes the node and those above it
+// when they are missing, as containers.
 func NewMutex(c *zk.Client, path string, opts ...Option) *Mutex {
 	return &Mutex{newLock(c, path, queue.Lock, newOptions("a Mutex", opts))}
 }
@@ -24,23 +23,18 @@ func NewMutex(c *zk.Client, path string, opts ...Option) *Mutex {
 // Path is the path of the lock.
 func (m *Mutex) Path() string { return m.lock.Path }
 
-// Lock waits for the lock. If the session ends meanwhile, Lock joins the queue again in the next session,
-// at the back, while ctx lives. When ctx ends, Lock returns, and the error wraps the cause of ctx. A
-// goroutine then removes the node. If the server cannot be reached, that takes until it can, or until
-// the session ends.
+// Lock waits for the lock. If the session ends meanwhile, Lock joins the queue again in the next session, at the
+// back, while ctx lives. When ctx ends, Lock returns, and the error wraps the cause of ctx. A goroutine then removes
+// the node. If the server cannot be reached, that takes until it can, or until the session ends.
 //
-// The error is ErrDeadlock if ctx descends from a Hold of this lock, and ErrKind if another kind of lock,
-// or one in another layout, has this name. Other errors are those of package zk, such as zk.ErrClosed,
-// zk.ErrNoAuth and zk.ErrTimeoutTooShort.
+// The error is ErrDeadlock if ctx descends from a Hold of this lock, or ErrKind. Other errors are those of package
+// zk, such as zk.ErrClosed, zk.ErrNoAuth and zk.ErrTimeoutTooShort.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 	return m.lock.wait(ctx, "lock", names.Mutex)
 }
 
-// TryLock acquires the lock if nobody holds it or waits for it. Otherwise the error is ErrLocked.
-// TryLock needs the server's answer, and waits for the answer until ctx ends. If somebody removes its
-// node meanwhile, TryLock tries again. If the session ends meanwhile, the error is zk.ErrSessionExpired.
-// A lock that another client only keeps (see WithKeep) counts as free: TryLock waits up to a second until
-// that client has given it up.
+// TryLock acquires the lock if nobody holds it or waits for it. Otherwise the error is ErrLocked. See [Locker] for
+// what it waits for. A lock that another client only keeps (see [WithKeep]) counts as free.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.lock.try(ctx, "try lock", names.Mutex)
 }

@@ -13,17 +13,12 @@ import (
 	"holdfast/zk"
 )
 
-// A NodeLock is one ephemeral node, at the lock's path itself: the client that makes it holds the lock.
-// There is no queue. Waiters are not served in order, and every release wakes all of them. So a NodeLock
-// is for locks that are tried more than waited for.
+// A NodeLock is one ephemeral node, at the lock's path itself: the client that makes it holds the lock. There is no
+// queue. Waiters are not served in order, and every release wakes all of them. So a NodeLock is for locks that are
+// tried more than waited for. See Names that come back.
 //
-// The node's data identify its maker, so that the maker recognises it after a lost answer. A node of an
-// earlier session of ours, which the server has not removed yet, is like any other: Lock waits for it.
-//
-// Unlock makes sure that the node is its own before it deletes the node. If somebody removes the node by
-// hand right then, and another client makes it again before the delete arrives, the delete hits that
-// node: the server compares versions, and those are equal. The holder of that node is told that it has
-// lost the lock. In a queue no name comes back, unless the queue is removed with its directory.
+// The node's data identify its maker, so that the maker recognises it after a lost answer. A node of an earlier
+// session of ours, which the server has not removed yet, is like any other: Lock waits for it.
 type NodeLock struct {
 	lock lock
 }
@@ -50,8 +45,7 @@ func (l *NodeLock) Lock(ctx context.Context) (*Hold, error) {
 	})
 }
 
-// TryLock makes the node, or fails with ErrLocked if the node exists. It needs the server's answer, and
-// waits for the answer until ctx ends.
+// TryLock makes the node, or fails with ErrLocked if the node exists.
 func (l *NodeLock) TryLock(ctx context.Context) (*Hold, error) {
 	return l.lock.attempt(ctx, "try lock", 0, func(ctx context.Context) (*Hold, error) { return l.enter(ctx, false) })
 }
@@ -112,7 +106,7 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 }
 
 // begin begins a tenure, unless a lock of another kind is around the node that we have made.
-func (l *NodeLock) begin(ctx context.Context, p *queue.Place, around []zk.Result) (*Hold, error) {
+func (l *NodeLock) begin(ctx context.Context, p *queue.Place, around *queue.Around) (*Hold, error) {
 	if err := l.lock.CheckAround(ctx, p.Session, around); err != nil {
 		return nil, err
 	}

@@ -9,12 +9,11 @@ import (
 	"holdfast/zk"
 )
 
-// An Observer is a set of hooks that report what happens to locks, for metrics and traces; see
-// WithObserver. Any of them may be nil. The goroutine that causes an event calls the hook. For Queued and
-// Acquired, that is the caller of Lock. For Released, it is the caller of Unlock or CommitAndUnlock; after
-// Release it is a goroutine of this package. For Lost, it is a goroutine of this package, or the caller of a
-// Commit that finds the lock lost. So hooks of different locks and Holds run at the same time. They must return
-// soon. They may use the Hold, but must not wait for a lock or release it.
+// An Observer is a set of hooks that report what happens to locks, for metrics and traces; see WithObserver. Any of
+// them may be nil. The goroutine that causes an event calls the hook: the caller of Lock, of Unlock or
+// CommitAndUnlock, or of a Commit that finds the lock lost. Any other loss, and the end of a Release, is told by a
+// goroutine of this package. So hooks of different locks and Holds run at the same time. They must return soon. They
+// may use the Hold, but must not wait for a lock or release it.
 //
 // A hook that panics, or ends its goroutine, ends the call that has called it. Nothing stays locked: if Acquired does
 // so, the lock is released. In a goroutine of this package, a panic ends the program.
@@ -42,8 +41,7 @@ type Event struct {
 	Layout  string // of the lock, as in [LockToken]
 	Permits int    // asked for; 0 if the lock is not a semaphore
 	// Hold is nil until the lock is acquired. In a MultiLock, and so for a path of a Tree, each lock has events
-	// of its own, and a Hold of its own. That Hold ends when all are acquired; the caller's Hold then stands for
-	// it.
+	// and a Hold of its own. That Hold ends when all are acquired; the caller's Hold then stands for it.
 	Hold     *Hold
 	Took     time.Duration
 	Err      error
@@ -52,9 +50,8 @@ type Event struct {
 	Kept     bool   // of Released: the client keeps the lock for its next caller (see WithKeep)
 }
 
-// Outcomes are the values of [Event].Outcome for Acquired: the lock was acquired; somebody else
-// has it (TryLock); the context of the call has timed out, or has ended otherwise; the call would have waited for itself;
-// any other error.
+// Outcomes are the values of Event.Outcome for Acquired: the lock was acquired; somebody else has it (TryLock); the
+// context of the call has timed out, or has ended otherwise; the call would have waited for itself; another error.
 func Outcomes() []string {
 	return []string{"acquired", "locked", "timeout", "canceled", "deadlock", "error"}
 }

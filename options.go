@@ -114,14 +114,14 @@ func setNumber[N int | time.Duration](o *options, s setting, n N, inUse bool) {
 	}
 }
 
-// line returns a name for the line of callers that can share a node (the local queue, see internal/tenure). It has all
-// options that make a difference to them: what the node contains, who may use it, and for how long it is handed on and
+// line returns a name for the line of callers that can share a node (the local queue, see internal/tenure). It has the path, and
+// all options that make a difference to them: what the node contains, who may use it, and for how long it is handed on and
 // kept. So a caller gets no node that is not as its options say, and an option that the server refuses fails only callers
 // that have given it.
-func (o *options) line() string {
+func (o *options) line(path string) string {
 	g := o.grammar
-	return fmt.Sprintf("%q %q %q %v %#v %v %q %#v %d %d",
-		g.Mutex, g.Write, g.Read, g.Container, o.note, o.value != nil, o.value, o.acl, o.handoffs, o.keep)
+	return fmt.Sprintf("%q %q %q %q %q %v %#v %v %q %#v %d %d",
+		path, g.Queue, g.Mutex, g.Write, g.Read, g.Container, o.note, o.value != nil, o.value, o.acl, o.handoffs, o.keep)
 }
 
 // WithOwner names the holder or waiter for those who list the queue. The default is no name.
@@ -149,9 +149,8 @@ func WithLabels(labels map[string]string) Option {
 	}
 }
 
-// WithValue makes value the data of the lock's nodes, as it is, in place of the owner, the reason and the
-// labels. Locks in a [Layout] without {uuid} or {hex} fail with ErrLayout, since there the data of a node tell one attempt
-// from another.
+// WithValue makes value the data of the lock's nodes, as it is, in place of the owner, the reason and the labels.
+// Locks in a [Layout] without {uuid} or {hex} fail with ErrLayout: there the data of a node identify an attempt.
 func WithValue(value []byte) Option {
 	return func(o *options) {
 		o.value = append([]byte{}, value...)
@@ -161,7 +160,8 @@ func WithValue(value []byte) Option {
 
 // WithACL is the access control list of the nodes that the lock makes, also of those above its
 // path. By default everybody may do everything. A waiter must be allowed to read the nodes of the
-// others. Removing a node needs the permission to delete children of the node above it.
+// others. Removing a node needs the permission to delete children of the node above it. Everybody may also read the directory
+// of a [Tree]'s root, whatever the list says.
 func WithACL(acl ...zk.ACL) Option {
 	return func(o *options) {
 		o.acl = append([]zk.ACL{}, acl...)
@@ -169,8 +169,8 @@ func WithACL(acl ...zk.ACL) Option {
 	}
 }
 
-// WithLayout says how the lock's nodes are named; the default is Curator's. Package holdfast/layout has those of other
-// libraries. WithLayout copies l: later changes of l have no effect.
+// WithLayout says how the lock's nodes are named; the default is Curator's. Package holdfast/layout has those of
+// other libraries. Later changes of l have no effect.
 func WithLayout(l Layout) Option {
 	g := l.compile()
 	return func(o *options) {
@@ -190,14 +190,15 @@ func Reentrant() Option {
 	}
 }
 
-// WithLocalHandoff lets the goroutines of one client that want one lock queue in memory, behind a single
-// node. When one of them unlocks, the next acquires the lock without a request, up to n times in a row.
-// Then the lock goes back to the ensemble, and the local queue joins again, at the back. So a waiter
-// elsewhere waits for at most n+1 tenures where it would have waited for one. That is why the default is 0.
-// The lock goes back earlier if nobody waits here, or if somebody asks for it (see Revoke).
+// WithLocalHandoff lets the goroutines of one client that want one lock queue in memory, behind a single node. When
+// one of them unlocks, the next acquires the lock without a request, up to n times in a row (0, the default: never).
+// Then the lock goes back to the ensemble, and the local queue joins again, at the back. So a waiter elsewhere waits
+// for at most n+1 tenures instead of one. The lock goes back earlier if nobody waits here, or if somebody asks for it
+// (see Revoke).
 //
-// The Holds of one node share its fencing token. A local queue is of locks of one path, client and side with the same options;
-// only [WithObserver] and [Reentrant] may differ. TryLock fails with ErrLocked while the local queue is not empty.
+// The Holds of one node share its fencing token. A local queue is of locks of one path, client and side with the same
+// options; only [WithObserver] and [Reentrant] may differ. TryLock fails with ErrLocked while the local queue is not
+// empty.
 func WithLocalHandoff(n int) Option {
 	return func(o *options) {
 		o.handoffs = max(n, 0)
@@ -205,16 +206,15 @@ func WithLocalHandoff(n int) Option {
 	}
 }
 
-// WithKeep lets the client keep the lock after Unlock, for at most idle (0, the default: not at all). The next Lock or TryLock of
-// the client then takes it without a request. As soon as somebody else joins the queue, or asks for the lock (see Revoke), the
-// client gives it up: at once, or at Unlock. "Somebody else" is also a caller of this client with another side or option.
+// WithKeep lets the client keep the lock after Unlock, for at most idle (0, the default: not at all). Its next Lock
+// or TryLock then takes the lock without a request. When somebody else joins the queue, or asks for the lock (see
+// Revoke), the client gives it up: at once, or at Unlock. "Somebody else" is also a caller of this client with
+// another side or option. The goroutines of the client wait behind one node, as with [WithLocalHandoff], and share
+// its token; while nobody else waits, they hand the lock on without a bound.
 //
-// For others, a kept lock is held, also by a client that has crashed, until its session ends. [List] says Kept. TryLock of
-// another client waits up to a second for it to be given up, where a lock in use makes TryLock fail; with WithValue, and in
-// other libraries, TryLock can fail. A client keeps up to 64 locks, and gives up the one that is idle for the longest time.
-//
-// The goroutines of the client wait behind one node, as with [WithLocalHandoff], and its Holds share a fencing token. While
-// nobody else waits, they hand the lock on without a bound. (Lock caching: Chubby, Burrows 2006, section 2.4.)
+// For others, a kept lock is held, also by a client that has crashed, until its session ends. [List] says Kept.
+// TryLock of another client waits up to a second for it; with WithValue, and in other libraries, TryLock can fail. A
+// client keeps up to 64 locks, and gives up the one that is idle for the longest time.
 func WithKeep(idle time.Duration) Option {
 	return func(o *options) {
 		o.keep = max(idle, 0)

@@ -11,18 +11,13 @@ import (
 	"holdfast/zk"
 )
 
-// Revoke asks the holder, or a waiter, with the given token to release the lock at path: its Hold's
-// Revoked is closed. The holder decides whether it does. List shows the tokens. The error is ErrNotHeld
-// if nobody has that token.
+// Revoke asks the holder, or a waiter, with the given token to release the lock at path: its [Hold.Revoked] is
+// closed, and it decides whether it does. List shows the tokens. The error is ErrNotHeld if nobody has that token.
 //
-// The request is written into the node. Data that holdfast has written there stay (the owner, the reason,
-// the value of a candidate in some layouts). Other data are replaced by the text __REVOKE__. Curator's
-// locks understand it if they were made revocable, and a Hold replaces it with its own data again.
-//
-// The node of a NodeLock or a slot has the same name as its successor's. If the successor comes within the round trip
-// of the write, its node gets the request, and the data of its predecessor. If the answer to its creation
-// was lost as well, its maker does not recognise it, and the lock is taken until that session ends, or
-// until Break.
+// The request is written into the node, and can reach a successor's (see Names that come back). Data that holdfast
+// has written there stay (the owner, the reason, the value of a candidate in some layouts). Other data are replaced
+// by the text __REVOKE__. Curator's locks understand it if they were made revocable, and a Hold replaces it with its
+// own data again.
 func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
 		for {
@@ -57,12 +52,10 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 	return nil
 }
 
-// Break takes the lock at path, or the place in its queue, away from the tenure with the given token, and
-// from nobody else. The holder is told that it has lost the lock. But the next in line acquires it at the
-// same moment and does not wait for the holder to stop. So use Break where the holder is known to be
-// stuck, and let the guarded resource check tokens. The error is ErrNotHeld if nobody has that token.
-// (The node of a NodeLock or a slot has the same name as its successor's. If the successor comes within the round
-// trip of the delete, the delete hits it.)
+// Break takes the lock at path, or the place in its queue, away from the tenure with the given token, and from nobody
+// else (but see Names that come back). The holder is told that it has lost the lock. But the next in line acquires it
+// at the same moment and does not wait for the holder to stop. So use Break where the holder is known to be stuck,
+// and let the guarded resource check tokens. The error is ErrNotHeld if nobody has that token.
 func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
 		for version := int32(zk.AnyVersion); ; {

@@ -30,30 +30,25 @@ func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) {
 	return m.lock.wait(ctx, "lock", names.Write)
 }
 
-// TryLock acquires the write side if nobody holds the lock or waits for it. Otherwise the error is
-// ErrLocked. See [Mutex.TryLock] for what it waits for.
+// TryLock is Lock, but fails with ErrLocked if somebody is ahead.
 func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.lock.try(ctx, "try lock", names.Write)
 }
 
-// RLock waits for the read side.
+// RLock waits for the read side. The error is ErrDeadlock if ctx descends from a reader's Hold and the lock is not
+// Reentrant: a writer that waits between the two would never have its turn.
 //
-// With a context that descends from a writer's Hold of this lock it does not wait: the writer takes the
-// read side as well. Once the write side is unlocked, the caller is a reader at the writer's place in the
-// queue, with the writer's token, and other readers share the lock. This is a downgrade: no other writer
-// can acquire the lock in between. (A Mutex on the path that takes the read side remains a writer until
-// both are unlocked.) A writer can take the read side any number of times. In a [Layout] without {uuid} or {hex} in
-// the names of its readers, these Holds share a node. So the error is zk.ErrBadArguments if one of them has another
-// WithACL.
-//
-// The error is ErrDeadlock if ctx descends from a reader's Hold and the lock is not Reentrant: a writer
-// that waits between the two would never have its turn.
+// With a context that descends from a writer's Hold of this lock it does not wait: the writer takes the read side as
+// well. Once the write side is unlocked, the caller is a reader at the writer's place in the queue, with the writer's
+// token, and other readers share the lock. This is a downgrade: no other writer can acquire the lock in between. (A
+// Mutex on the path that takes the read side remains a writer until both are unlocked.) A writer can take the read
+// side any number of times. In a [Layout] without {uuid} or {hex} in the names of its readers, these Holds share a
+// node. So the error is zk.ErrBadArguments if one of them has another WithACL.
 func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) {
 	return m.lock.wait(ctx, "read lock", names.Read)
 }
 
-// TryRLock acquires the read side if no writer holds the lock or waits for it. Otherwise the error is
-// ErrLocked. See [Mutex.TryLock] for what it waits for.
+// TryRLock is RLock, but fails with ErrLocked if a writer is ahead.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) {
 	return m.lock.try(ctx, "try read lock", names.Read)
 }

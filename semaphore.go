@@ -11,32 +11,27 @@ import (
 	"holdfast/zk"
 )
 
-// A Semaphore admits up to limit permits at a time, first come, first served.
+// A Semaphore admits up to limit permits at a time, first come, first served. Its nodes are those of Curator's
+// InterProcessSemaphoreV2, or with layout.Kazoo those of kazoo's Semaphore. Permits are children of one directory. A
+// caller passes a turnstile to get some, a Mutex in another directory. So callers that ask for few permits never
+// overtake one that asks for many, and a permit that is given back wakes one waiter.
 //
-// Its nodes are those of Curator's InterProcessSemaphoreV2, or with layout.Kazoo those of kazoo's
-// Semaphore. Permits are children of one directory. A caller passes a turnstile to get some, a Mutex in
-// another directory. So callers that ask for few permits never overtake one that asks for many, and a
-// permit that is given back wakes one waiter.
+// The limit is stored in the node at the semaphore's path, a container, and lasts as long as that node. kazoo reads
+// it there, Curator does not.
 //
-// The limit is stored in the node at the semaphore's path. kazoo reads it there, Curator does not. It
-// lasts as long as that node. Acquire makes the node as a container, which the server removes some time
-// after it became empty.
-//
-// The names <path>/locks and <path>/leases are reserved below the path of every lock: a
-// semaphore at <path> keeps its turnstile and its permits there. A lock at <path> looks for
-// nodes there, and fails with ErrKind if it finds a place or a permit. So do not give a lock
-// such a path if another lock is at <path>.
+// The names <path>/locks and <path>/leases are reserved below the path of every lock: a semaphore at <path> keeps its
+// turnstile and its permits there. A lock at <path> fails with ErrKind if it finds a place or a permit there. So do
+// not give a lock such a path if another lock is at <path>.
 type Semaphore struct {
 	lock      lock
 	turnstile lock
 	limit     int
 }
 
-// NewSemaphore names the semaphore at path and claims that its limit is limit. The first Acquire stores
-// the limit. If the claim differs from the stored limit, the claim counts if nobody has a permit and nobody
-// else waits. Otherwise Acquire fails with ErrLimit, since programs that disagree would admit too many; the
-// error says who uses the stored limit. A limit of 0 claims nothing and follows the stored limit, also when
-// SetLimit changes it.
+// NewSemaphore names the semaphore at path and claims that its limit is limit. The first Acquire stores the limit. A
+// claim that differs from the stored limit replaces it if nobody has a permit and nobody else waits. Otherwise
+// Acquire fails with ErrLimit, since programs that disagree would admit too many; the error says who uses the stored
+// limit. A limit of 0 claims nothing and follows the stored limit, also when SetLimit changes it.
 func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semaphore {
 	o := newOptions("a Semaphore", opts)
 	return semaphoreOf(c, path, limit, queue.Semaphore, o)
@@ -58,12 +53,11 @@ func semaphoreOf(c *zk.Client, path string, limit int, kind queue.Kind, o option
 	return s
 }
 
-// Acquire waits for n permits and takes them at once, all or none. Unlock gives all of them back. If one
-// is lost, all are. See [Mutex.Lock] for ctx, and for the end of the session.
+// Acquire waits for n permits and takes them at once, all or none. Unlock gives all of them back. If one is lost, all
+// are. See [Mutex.Lock] for ctx, the end of the session, and ErrKind.
 //
-// The error is ErrLimit if n exceeds the limit or the limit differs from the claim. It is ErrDeadlock if
-// ctx descends from a Hold of this semaphore: a caller in between may wait for the permits of that Hold.
-// It is ErrKind if another kind of lock has this name.
+// The error is ErrLimit if n exceeds the limit or the limit differs from the claim. It is ErrDeadlock if ctx descends
+// from a Hold of this semaphore: a caller in between may wait for the permits of that Hold.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Hold, error) {
 	return s.lock.attempt(ctx, "acquire", n, func(ctx context.Context) (*Hold, error) {
 		return outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, s.permits, true) })
@@ -90,9 +84,8 @@ func (p permits) TryLock(ctx context.Context) (*Hold, error) { return p.s.TryAcq
 
 // SetLimit stores a new limit, whoever uses the old one. Nobody loses a permit, so after a cut there are too many
 // until enough are given back. Waiters that claim nothing, or the new limit, are admitted as it allows. Any other
-// waiter fails with ErrLimit when it is first in line. A program that claims another limit can replace this one
-// when nobody has a permit and nobody waits. If there is no node to store the limit in, SetLimit makes one that
-// stays.
+// waiter fails with ErrLimit when it is first in line. A program that claims another limit can replace this one, as
+// [NewSemaphore] says. If there is no node to store the limit in, SetLimit makes one that stays.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := s.setLimit(ctx, limit); err != nil {
 		return &Error{Op: "set limit", Path: s.lock.Path, Err: err}

@@ -10,31 +10,26 @@ import (
 	"holdfast/zk"
 )
 
-// A Slots is a set of n slots with the numbers 0 to n-1. A caller that acquires a slot gets a number that
-// nobody else holds: the id of a worker, a port, a node of a snowflake generator. It is the lowest free
-// number, or one that the caller prefers. If all are taken, callers are served first come, first served.
+// A Slots is a set of n slots with the numbers 0 to n-1. A caller that acquires a slot gets a number that nobody else
+// holds: the id of a worker, a port, a node of a snowflake generator. It is the lowest free number, or one that the
+// caller prefers. If all are taken, callers are served first come, first served.
 //
-// A slot is an ephemeral node whose name is the number, so the server never has one number twice. The
-// slot of a client that has crashed is taken until the server removes the node at the end of the session.
-// A caller passes a turnstile to get a slot, as at a [Semaphore]. It takes the slot in a transaction that
-// checks the turnstile and n.
+// A slot is an ephemeral node whose name is the number, so the server never has one number twice (see Names that come
+// back). The slot of a client that has crashed is taken until the server removes the node at the end of the session.
+// A caller passes a turnstile to get a slot, as at a Semaphore. It takes the slot in a transaction that checks the
+// turnstile and n.
 //
-// A Hold's token is larger than all earlier tokens of its number. So a resource that belongs to a number
-// can be fenced with the token; [Hold.Tokens] has the path of the slot for that. The names of the nodes
-// come back. So the warning of [NodeLock] about nodes that are removed by hand applies to a slot, too.
+// A Hold's token is larger than all earlier tokens of its number. So it can fence a resource that belongs to a
+// number; [Hold.Tokens] has the path of the slot for that.
 //
-// The number n is stored in the node at the path of the Slots, and lasts as long as that node. Acquire
-// makes the node as a container, which the server removes some time after it became empty.
-//
-// The names <path>/slots and <path>/slot-queue are reserved below the path of every lock, as those of a
-// Semaphore are.
+// The node at the path has the number n, and lasts as that of a Semaphore does. The names <path>/slots and
+// <path>/slot-queue are reserved below the path of every lock, as those of a Semaphore are.
 type Slots struct {
 	semaphore *Semaphore // that counts the slots, keeps the turnstile and stores n
 }
 
-// NewSlots names n slots at path and claims that there are n. The first Acquire stores n. If the claim differs from
-// the stored number, the claim counts if nobody has a slot and nobody else waits. Otherwise Acquire fails with
-// ErrLimit. An n of 0 claims nothing and follows the stored number, also when SetLimit changes it.
+// NewSlots names n slots at path and claims that there are n. The number is stored as the limit of a Semaphore is,
+// and the same is true of claims that differ, and of 0 (see [NewSemaphore]).
 func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
 	o := newOptions("a Slots", opts)
 	o.grammar = names.Slots
@@ -45,20 +40,16 @@ func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
 func (s *Slots) Path() string { return s.semaphore.lock.Path }
 
 // Acquire waits for a slot and takes the first of the preferred ones that is free, or else the lowest. A process that
-// restarts can keep its number with that. Acquire never waits for a preferred slot while another one is free. [Hold.Slot] returns its number. The Hold keeps it until Unlock. See [Mutex.Lock] for ctx, and for the end
-// of the session.
-//
-// The error is ErrLimit if the number of slots differs from the claim, or is not known. It is ErrDeadlock
-// if ctx descends from a Hold of these slots: a caller in between may wait for that slot. It is ErrKind if
-// another kind of lock has this name.
+// restarts can keep its number with that. Acquire never waits for a preferred slot while another one is free.
+// [Hold.Slot] returns its number. The Hold keeps it until Unlock. ctx and the errors are those of
+// [Semaphore.Acquire]; ErrLimit also means that the number of slots is not known.
 func (s *Slots) Acquire(ctx context.Context, prefer ...int) (*Hold, error) {
 	return s.semaphore.lock.attempt(ctx, "acquire", 0, func(ctx context.Context) (*Hold, error) {
 		return outlive(ctx, func() (*Hold, error) { return s.enter(ctx, prefer, true) })
 	})
 }
 
-// TryAcquire is Acquire for callers that do not wait. The error is ErrLocked if no slot is free or somebody
-// waits. A caller that is just being admitted counts as waiting.
+// TryAcquire is Acquire without a wait, as [Semaphore.TryAcquire] is.
 func (s *Slots) TryAcquire(ctx context.Context, prefer ...int) (*Hold, error) {
 	return s.semaphore.lock.attempt(ctx, "try acquire", 0, func(ctx context.Context) (*Hold, error) { return s.enter(ctx, prefer, false) })
 }
@@ -75,13 +66,11 @@ type slot struct {
 func (l slot) Lock(ctx context.Context) (*Hold, error)    { return l.s.Acquire(ctx, l.prefer...) }
 func (l slot) TryLock(ctx context.Context) (*Hold, error) { return l.s.TryAcquire(ctx, l.prefer...) }
 
-// SetLimit stores a new number of slots, whoever uses the old one. If it shrinks, nobody loses a slot. Slots from n
-// on are not given again, and the others are given as they become free. See [Semaphore.SetLimit] for the waiters.
-// If there is no node to store the number in, SetLimit makes one that stays.
+// SetLimit stores a new number of slots, as [Semaphore.SetLimit] does for permits. Slots from n on are not given
+// again; the others are, as they become free.
 func (s *Slots) SetLimit(ctx context.Context, n int) error { return s.semaphore.SetLimit(ctx, n) }
 
-// Available returns how many slots are free and how many there are, at some moment after the call. The
-// error is ErrLimit if no number is stored and none was claimed.
+// Available is [Semaphore.Available] for slots.
 func (s *Slots) Available(ctx context.Context) (free, n int, err error) {
 	return s.semaphore.Available(ctx)
 }

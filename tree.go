@@ -10,24 +10,28 @@ import (
 	"holdfast/zk"
 )
 
-// A Tree locks paths together with everything below them. A lock of "a" excludes locks of "a/b", and the
-// reverse. Locks of "a/b" and "a/c" are held side by side.
+// A Tree locks paths together with everything below them. A lock of "a" excludes locks of "a/b", and the reverse.
+// Locks of "a/b" and "a/c" are held side by side.
 //
 // A lock of a path is several locks: the path itself, and the read side of each of its ancestors (multiple
-// granularity locking, Gray 1976). Every path has a queue of its own, as an [RWMutex] has. So a caller that
-// wants "a" waits for the holders below "a", and later callers below "a" wait for it.
+// granularity locking, Gray 1976). Every path has a queue of its own, as an RWMutex has. So a caller that wants "a"
+// waits for the holders below "a", and later callers below "a" wait for it.
 //
 // The locks are acquired from the path upwards, and the tree's root comes last. [Hold.Token] returns the root's
-// token. (In a MultiLock with other locks, look for it in [Hold.Tokens]: its path is <path>/%2F.) Of two
-// holders that exclude each other, the later one has the larger token, also if one path is above the other. The
-// tokens of the other parts have no such order: holders that share an ancestor have them in any order. So use
-// fence.Check with Token, and not fence.InTx, which checks all of them. Give each resource in the tree a name
-// of its own, such as its path. With one name for the whole tree, holders side by side would refuse each other.
+// token. (In a MultiLock with other locks, look for it in [Hold.Tokens]: its path is <path>/%2F.) Of two holders that
+// exclude each other, the later one has the larger token, also if one path is above the other. The tokens of the
+// other parts have no such order. So use fence.Check with Token, and not fence.InTx, which checks all of them. Give
+// each resource in the tree a name of its own, such as its path: with one name for the whole tree, holders side by
+// side would refuse each other.
 //
 // All locks at the tree's path and below it must be taken through the tree. A lock of the tree beside another lock
-// there, of whatever kind, is refused with ErrKind, whichever came first. If the two come together, at least one is
-// refused. When a lock of the tree takes the root, it lists the tree's path. If that has other children than the
-// tree's queues, it looks at all nodes below them, at most 10,000. So give the tree a path with nothing else below it.
+// there, of whatever kind, is refused with ErrKind, whichever came first (if the two come together, at least one).
+// When a lock of the tree takes the root, it lists the tree's path. If that has other children than the tree's
+// queues, it looks at all nodes below them, at most 10,000. So give the tree a path with nothing else below it.
+//
+// Other locks watch for the directory of the tree's root, <path>/%2F. A server sends no event of a node that the client
+// may not read. So with [WithACL], the tree still lets everybody read this directory: the names of its nodes, not their
+// data. If somebody makes the directory by hand with an ACL that hides it, a lock below can miss the tree for a minute.
 type Tree struct {
 	client *zk.Client
 	path   string
@@ -40,22 +44,20 @@ const (
 	maxTreePath  = 1000
 )
 
-// NewTree names the tree at path. Its queues are in nodes below that one. The name of such a node is the path
-// with a slash in front, escaped as in a URL: <path>/%2F for the root, <path>/%2Fa%2Fb for "a/b". List and Break
-// take these paths. The nodes are containers, which the server removes some time after they became empty.
-// NewTree sends nothing.
+// NewTree names the tree at path. Its queues are in nodes below that one, containers. The name of such a node is the
+// path with a slash in front, escaped as in a URL: <path>/%2F for the root, <path>/%2Fa%2Fb for "a/b". List and Break
+// take these paths.
 func NewTree(c *zk.Client, path string, opts ...Option) *Tree {
 	return &Tree{client: c, path: path, opts: opts}
 }
 
-// Path is the lock of a path of the tree and of all paths below it. The parts of a path are separated by
-// "/"; "" is the whole tree. Lock and TryLock work as those of a [MultiLock]. They fail with zk.ErrBadArguments
-// if a part of the path is empty, or if the path is longer than 1,000 bytes or deeper than 64 parts. So they do
-// with options that do not fit a tree: WithLocalHandoff, WithKeep, Reentrant, a layout without readers, and one without
-// {uuid} or {hex}.
+// Path is the lock of a path of the tree and of all paths below it. The parts of a path are separated by "/"; "" is
+// the whole tree. Lock and TryLock work as those of a [MultiLock]. They fail with zk.ErrBadArguments if a part of the
+// path is empty, if the path is longer than 1,000 bytes or deeper than 64 parts, or if the layout has no readers, or
+// no {uuid} or {hex}.
 //
-// With a context that descends from a Hold of the same tree, they fail with ErrDeadlock, whatever the path: a
-// caller that waits for that Hold may have the path already. Lock several paths with one MultiLock instead.
+// With a context that descends from a Hold of the same tree, they fail with ErrDeadlock, whatever the path: a caller
+// that waits for that Hold may have the path already. Lock several paths with one MultiLock instead.
 func (t *Tree) Path(path string) Locker { return t.of(path) }
 
 // of returns the locks of a path.

@@ -1023,12 +1023,12 @@ func TestPermitsCostFewRoundTripsAndCommits(t *testing.T) {
 		of                              func(c *zk.Client) holdfast.Locker
 		requests, roundTrips, committed int64 // no round trips: as many as the goroutines of an Unlock take
 	}{
-		"semaphore":     {func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 3).Locker(1) }, 10, 4, 3},
-		"three permits": {func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 3).Locker(3) }, 12, 0, 5}, // a commit for each permit that goes
+		"semaphore":     {func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 3).Locker(1) }, 8, 4, 3},
+		"three permits": {func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 3).Locker(3) }, 10, 0, 5}, // a commit for each permit that goes
 		"semaphore of kazoo": {func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewSemaphore(c, lockPath, 3, holdfast.WithLayout(layout.Kazoo)).Locker(1)
-		}, 11, 5, 3},
-		"slots": {func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 3).Locker() }, 11, 5, 3},
+		}, 9, 5, 3},
+		"slots": {func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 3).Locker() }, 9, 5, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -65,7 +65,7 @@ func (a *sdkAgent) want(begin, tool string, arguments map[string]any) {
 // a cancelled call.
 func TestMCPReferenceClient(t *testing.T) {
 	for asked, want := range map[string]string{
-		"": "2025-11-25", "2026-07-28": "2025-11-25", "2025-11-25": "2025-11-25", "2025-06-18": "2025-06-18", "2025-03-26": "2025-03-26", "2024-11-05": "2024-11-05",
+		"": "2026-07-28", "2026-07-28": "2026-07-28", "2025-11-25": "2025-11-25", "2025-06-18": "2025-06-18", "2025-03-26": "2025-03-26", "2024-11-05": "2024-11-05",
 	} {
 		t.Run("version "+asked, func(t *testing.T) {
 			store := filepath.Join(t.TempDir(), "store")
@@ -83,7 +83,7 @@ func TestMCPReferenceClient(t *testing.T) {
 					t.Errorf("%s: %s, %v", tool.Name, schema, err)
 				}
 			}
-			if got := strings.Join(names, " "); got != "acquire lease release list blockers" {
+			if got := strings.Join(names, " "); got != "acquire blockers lease list release" {
 				t.Errorf("tools %s", got)
 			}
 			must(t, first.Ping(t.Context(), nil))

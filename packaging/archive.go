@@ -51,13 +51,17 @@ func (r *release) archive(t target) error {
 // contents returns the files of an archive.
 func (r *release) contents(t target) ([]entry, error) {
 	in := func(parts ...string) string { return filepath.Join(append([]string{r.root}, parts...)...) }
-	all := []entry{
-		{name: filepath.Base(r.program(t)), from: r.program(t), mode: 0o755},
+	var all []entry
+	for _, name := range r.programs {
+		program := r.program(t, name)
+		all = append(all, entry{name: filepath.Base(program), from: program, mode: 0o755})
+	}
+	all = append(all, []entry{
 		{name: "README.md", from: in("README.md"), mode: 0o644},
 		{name: "CHANGELOG.md", from: in("CHANGELOG.md"), mode: 0o644},
 		{name: "LICENSE", from: in("LICENSE"), mode: 0o644},
 		{name: "LICENSES.txt", from: in("cmd", "holdfast", "licenses.txt"), mode: 0o644},
-	}
+	}...)
 	dirs := map[string]string{"completions": filepath.Join(r.work, "completions")}
 	if t.os != "windows" {
 		dirs["man"] = filepath.Join(r.work, "man")

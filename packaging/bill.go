@@ -5,7 +5,10 @@ import (
 	"cmp"
 	"debug/buildinfo"
 	"fmt"
+	"maps"
 	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,14 +17,14 @@ import (
 	spdx "github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
-// bill writes the bill of materials (SBOM) of a program in SPDX 2.3: the modules that the program itself says it was
+// bill writes the bill of materials (SBOM) of the programs in SPDX 2.3: the modules that the programs themselves say they were
 // linked from, with their licences.
 func (r *release) bill(t target) error {
-	info, err := buildinfo.ReadFile(r.program(t))
+	linked, goVersion, err := r.linked(t)
 	if err != nil {
 		return err
 	}
-	sum, err := sumOf(r.program(t))
+	sum, err := sumOf(r.program(t, "holdfast"))
 	if err != nil {
 		return err
 	}
@@ -44,7 +47,6 @@ func (r *release) bill(t target) error {
 	program.PrimaryPackagePurpose = "APPLICATION"
 	program.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: sum}}
 	program.PackageSourceInfo = "commit " + r.commit
-	goVersion := strings.TrimPrefix(info.GoVersion, "go")
 	doc := &spdx.Document{
 		SPDXVersion: spdx.Version, DataLicense: spdx.DataLicense, SPDXIdentifier: "DOCUMENT",
 		DocumentName: name,
@@ -59,10 +61,7 @@ func (r *release) bill(t target) error {
 			part("Go", "Go standard library", goVersion, r.licenses["Go"], "pkg:golang/stdlib@"+goVersion),
 		},
 	}
-	for _, m := range info.Deps {
-		if m.Replace != nil {
-			m = m.Replace
-		}
+	for _, m := range linked {
 		license := r.licenses[m.Path]
 		if license == "" {
 			return fmt.Errorf("%s is linked, and licenses.txt does not have its licence", m.Path)
@@ -83,6 +82,28 @@ func (r *release) bill(t target) error {
 		return err
 	}
 	return write(r.file("%s.spdx.json", name), b.Bytes())
+}
+
+// linked returns the modules of all programs, by their paths, and the version of Go.
+func (r *release) linked(t target) (modules []*debug.Module, goVersion string, err error) {
+	known := make(map[string]*debug.Module)
+	for _, name := range r.programs {
+		info, err := buildinfo.ReadFile(r.program(t, name))
+		if err != nil {
+			return nil, "", err
+		}
+		goVersion = strings.TrimPrefix(info.GoVersion, "go")
+		for _, m := range info.Deps {
+			if m.Replace != nil {
+				m = m.Replace
+			}
+			known[m.Path] = m
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(known)) {
+		modules = append(modules, known[path])
+	}
+	return modules, goVersion, nil
 }
 
 var notInIdentifiers = regexp.MustCompile(`[^A-Za-z0-9.-]+`)

@@ -36,9 +36,11 @@ func (r *release) formula(made []target) error {
 		}
 		b.WriteString("  end\n\n")
 	}
-	b.WriteString(`  def install
-    bin.install "holdfast"
-    man1.install Dir["man/*.1"]
+	b.WriteString("  def install\n")
+	for _, name := range r.programs {
+		fmt.Fprintf(&b, "    bin.install %q\n", name)
+	}
+	b.WriteString(`    man1.install Dir["man/*.1"]
     man7.install Dir["man/*.7"]
     bash_completion.install "completions/holdfast.bash" => "holdfast"
     zsh_completion.install "completions/_holdfast"

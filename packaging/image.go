@@ -65,13 +65,12 @@ func (r *release) imageFor(t target) (v1.Image, error) {
 		return nil, err
 	}
 	var layer bytes.Buffer
-	err := writeTarGz(&layer, []entry{
+	files := []entry{
 		{name: "etc", mode: 0o755},
 		{name: "etc/passwd", from: passwd, mode: 0o644},
 		{name: "tmp", mode: fs.ModeSticky | 0o777},
 		{name: "usr", mode: 0o755},
 		{name: "usr/bin", mode: 0o755},
-		{name: "usr/bin/holdfast", from: r.program(t), mode: 0o755},
 		{name: "usr/share", mode: 0o755},
 		{name: "usr/share/doc", mode: 0o755},
 		{name: "usr/share/doc/holdfast", mode: 0o755},
@@ -79,8 +78,11 @@ func (r *release) imageFor(t target) (v1.Image, error) {
 		{name: "var", mode: 0o755},
 		{name: "var/lib", mode: 0o755},
 		{name: "var/lib/holdfast", mode: 0o700, uid: nonroot},
-	}, r.date)
-	if err != nil {
+	}
+	for _, name := range r.programs {
+		files = append(files, entry{name: "usr/bin/" + name, from: r.program(t, name), mode: 0o755})
+	}
+	if err := writeTarGz(&layer, files, r.date); err != nil {
 		return nil, err
 	}
 	// The layer is compressed already, and stays as it is.

@@ -79,7 +79,9 @@ func (r *release) packageInfo(t target) (*nfpm.Info, error) {
 		Name: "holdfast", Arch: t.arch, Platform: "linux", Version: r.version, License: r.licenses["holdfast"],
 		Maintainer: r.maintainer, Description: description, MTime: r.date, DisableGlobbing: true,
 	}
-	addFile(info, "/usr/bin/holdfast", r.program(t), 0o755, "")
+	for _, name := range r.programs {
+		addFile(info, "/usr/bin/"+name, r.program(t, name), 0o755, "")
+	}
 	pages, err := os.ReadDir(filepath.Join(r.work, "man"))
 	if err != nil {
 		return nil, err

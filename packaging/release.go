@@ -31,7 +31,8 @@ type release struct {
 	commit   string
 	date     time.Time // of the commit
 	licenses map[string]string
-	work     string // directory of what the files are made from; removed at the end
+	programs []string // their names
+	work     string   // directory of what the files are made from; removed at the end
 }
 
 // A target is a system that a program is compiled for.
@@ -133,7 +134,10 @@ func (r *release) prepare(ctx context.Context) ([]target, error) {
 		return nil, fmt.Errorf("git show: %w", err)
 	}
 	r.commit, r.date = commit, time.Unix(at, 0).UTC()
-	r.licenses, err = readLicenses(filepath.Join(r.root, "cmd", "holdfast", "licenses.txt"))
+	if r.licenses, err = readLicenses(filepath.Join(r.root, "cmd", "holdfast", "licenses.txt")); err != nil {
+		return nil, err
+	}
+	r.programs, err = commands(filepath.Join(r.root, "cmd"))
 	return made, err
 }
 
@@ -178,7 +182,7 @@ func (r *release) build(ctx context.Context, made []target) error {
 	for _, t := range r.withHost(made) {
 		// The build information has no paths with -trimpath, and nothing of the repository with -buildvcs=false: it
 		// would differ between a clone and an unpacked archive.
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+flags, "-o", r.program(t), "./cmd/holdfast")
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+flags, "-o", filepath.Dir(r.program(t, "holdfast"))+string(filepath.Separator), "./cmd/...")
 		build.Dir = r.root
 		build.Env = append(os.Environ(), "GOOS="+t.os, "GOARCH="+t.arch, "CGO_ENABLED=0", "GOFLAGS=-mod=readonly",
 			"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GODEBUG=", "GOWORK=off")
@@ -189,7 +193,7 @@ func (r *release) build(ctx context.Context, made []target) error {
 	return nil
 }
 
-// host is the system that this program runs on. Its holdfast writes the manual pages.
+// host is the system that this program runs on. Its programs write the manual pages.
 var host = target{runtime.GOOS, runtime.GOARCH}
 
 func (r *release) withHost(made []target) []target {
@@ -199,9 +203,17 @@ func (r *release) withHost(made []target) []target {
 	return append(slices.Clone(made), host)
 }
 
-// program returns the path of the compiled program.
-func (r *release) program(t target) string {
-	name := "holdfast"
+// commands returns the names of the programs, holdfast first. Each has a directory below cmd.
+func commands(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir) // sorted
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+// program returns the path of a compiled program.
+func (r *release) program(t target, name string) string {
 	if t.os == "windows" {
 		name += ".exe"
 	}
@@ -214,16 +226,18 @@ func (r *release) program(t target) string {
 
 // texts writes the manual pages and the completions.
 func (r *release) texts(ctx context.Context) error {
-	run := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(ctx, r.program(host), args...)
+	run := func(name string, args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, r.program(host, name), args...)
 		cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.date.Unix()))
 		return output(cmd)
 	}
-	if _, err := run("man", filepath.Join(r.work, "man")); err != nil {
-		return err
+	for _, name := range r.programs { // the page of holdfast-NAME takes the place of the one that holdfast has for its command
+		if _, err := run(name, "man", filepath.Join(r.work, "man")); err != nil {
+			return err
+		}
 	}
 	for shell, name := range completions {
-		text, err := run("completion", shell)
+		text, err := run("holdfast", "completion", shell)
 		if err == nil {
 			err = write(filepath.Join(r.work, "completions", name), []byte(text))
 		}

@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,6 +55,10 @@ func GetWOp(path string) Op { return Op{kind: zkproto.OpGetData, path: path, wat
 // ErrNoNode.
 func ExistsOp(path string) Op { return Op{kind: zkproto.OpExists, path: path} }
 
+// ExistsWOp is ExistsW, for Pipeline only. A missing node is the error ErrNoNode, and the Result has the watch all the
+// same.
+func ExistsWOp(path string) Op { return Op{kind: zkproto.OpExists, path: path, watch: true} }
+
 // ChildrenOp is Children, for Pipeline and MultiRead only.
 func ChildrenOp(path string) Op { return Op{kind: zkproto.OpGetChildren2, path: path} }
 
@@ -67,7 +72,7 @@ type Result struct {
 	Data     []byte
 	Stat     Stat
 	Children []string
-	Watch    *Watch // of a GetWOp or ChildrenWOp that succeeded
+	Watch    *Watch // of a GetWOp, ExistsWOp or ChildrenWOp that succeeded
 	Err      error
 }
 
@@ -218,6 +223,9 @@ func (c *Calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 		} else if first == nil {
 			first = err
 		}
+		if o := ops[i]; o.watch && o.kind == zkproto.OpExists && errors.Is(err, ErrNoNode) {
+			results[i].Watch = r.watch
+		}
 		r.put()
 	}
 	return results, first
@@ -255,6 +263,9 @@ func (c *Calls) pipelined(o Op) (*request, error) {
 		r.frame = read.Append(r.frame)
 		r.reply = &r.data
 	case zkproto.OpExists:
+		if read.Watch = o.watch; o.watch {
+			r.watch = c.newWatch(o.path, watchData)
+		}
 		r.frame = read.Append(r.frame)
 		r.reply = &r.stat
 	case zkproto.OpGetChildren2:
@@ -279,7 +290,7 @@ func (c *Calls) take(r *request) Result {
 	case *zkproto.Create2Response:
 		return Result{Path: strings.TrimPrefix(reply.Path, c.chroot), Stat: reply.Stat}
 	case *zkproto.StatResponse:
-		return Result{Stat: reply.Stat}
+		return Result{Stat: reply.Stat, Watch: r.watch}
 	case *dataReply:
 		return Result{Data: reply.Data, Stat: reply.Stat, Watch: r.watch}
 	case *zkproto.Children2Response:

@@ -39,6 +39,11 @@ func (b *batch) empty() bool {
 	return b.changes.Empty() && len(b.conns) == 0 && len(b.released) == 0
 }
 
+// nothingAtHand reports whether the owner has nothing to commit.
+func (s *Server) nothingAtHand() bool {
+	return s.owner.batch.empty() && !s.owner.tree.Changed()
+}
+
 // nextTxn begins a write and gives it a zxid. A failed write has a zxid too, and clients see it.
 // It must not be given again after a crash, although nothing was written for it. So the server
 // reserves zxids in blocks: the store knows a ceiling, and a restart continues above it.
@@ -53,6 +58,18 @@ func (s *Server) nextTxn(session int64) tree.Txn {
 
 // wallClock returns the present time by the server's clock, in milliseconds.
 func (s *Server) wallClock() int64 { return s.owner.now.UnixMilli() + s.moved.Load() }
+
+// zxidAt returns the zxid that belongs to a time: 2^32 for each second since 2020. A server begins at the zxid of
+// the time, and gives out far fewer in a second. So at any time, it is above every zxid that any server has given out
+// before, on this store, on a copy of it, or on another one in its place; clocks permitting, see owner.ahead.
+// zxidAt returns 0 for a time that no clock of our days says.
+func zxidAt(t time.Time) int64 {
+	since := t.Sub(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
+	if since < 0 || since > 60*365*24*time.Hour {
+		return 0
+	}
+	return int64(since/time.Second)<<32 + int64(since%time.Second)<<32/int64(time.Second)
+}
 
 // reserveZxids raises the ceiling.
 func (s *Server) reserveZxids() {
@@ -188,4 +205,15 @@ func (s *Server) commitNow(b *batch, own *conn) bool {
 	s.release(b, own)
 	s.committingSince.Store(0)
 	return true
+}
+
+// maxRest bounds how long waiting requests leave the server and its disk to other clients.
+const maxRest = 100 * time.Millisecond
+
+// restAfter returns the time until which waiting requests rest after a batch with at least a share of
+// their work. Small requests of other clients have server and disk for twice as long as that batch
+// took.
+func restAfter(began time.Time) time.Time {
+	now := time.Now()
+	return now.Add(min(2*now.Sub(began), maxRest))
 }

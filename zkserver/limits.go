@@ -238,22 +238,6 @@ func (s *Server) roomForWatches(c *conn, weight int) (Limit, zkproto.Code) {
 	return "", zkproto.CodeOK
 }
 
-// overLimit answers a request that exceeds a limit. It reports whether the request did.
-func (s *Server) overLimit(c *conn, r *request) bool {
-	limit, code := s.checkLimits(c, r)
-	if code == zkproto.CodeOK {
-		return false
-	}
-	s.refused(limit, "remote", c.nc.RemoteAddr(), "session", hexID(c.owned.session.id), "op", r.op)
-	c.penalties.Add(1)
-	s.reply(c, r.xid, s.owner.zxid, code)
-	if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
-		// Clients ignore this answer: they would believe that their watches are set.
-		s.finish(c)
-	}
-	return true
-}
-
 // hexID is a session in a log line. It is formatted only if it is logged, which is rare.
 type hexID int64
 

@@ -83,6 +83,22 @@ func (s *Server) operate(c *conn, r *request) {
 	}
 }
 
+// overLimit answers a request that exceeds a limit. It reports whether the request did.
+func (s *Server) overLimit(c *conn, r *request) bool {
+	limit, code := s.checkLimits(c, r)
+	if code == zkproto.CodeOK {
+		return false
+	}
+	s.refused(limit, "remote", c.nc.RemoteAddr(), "session", hexID(c.owned.session.id), "op", r.op)
+	c.penalties.Add(1)
+	s.reply(c, r.xid, s.owner.zxid, code)
+	if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
+		// Clients ignore this answer: they would believe that their watches are set.
+		s.finish(c)
+	}
+	return true
+}
+
 // closeSession ends the session of c. The connection's own watches fire before the answer.
 func (s *Server) closeSession(c *conn, xid int32) {
 	sess, at := c.owned.session, s.owner.arrived

@@ -111,10 +111,6 @@ func (s *Server) own() {
 	}
 }
 
-func (s *Server) nothingAtHand() bool {
-	return s.owner.batch.empty() && !s.owner.tree.Changed()
-}
-
 func (s *Server) handle(r *request) {
 	c := r.conn
 	s.owner.arrived = r.at

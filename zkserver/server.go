@@ -151,18 +151,6 @@ func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 	return s, nil
 }
 
-// zxidAt returns the zxid that belongs to a time: 2^32 for each second since 2020. A server begins at the zxid of
-// the time, and gives out far fewer in a second. So at any time, it is above every zxid that any server has given out
-// before, on this store, on a copy of it, or on another one in its place; clocks permitting, see owner.ahead.
-// zxidAt returns 0 for a time that no clock of our days says.
-func zxidAt(t time.Time) int64 {
-	since := t.Sub(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
-	if since < 0 || since > 60*365*24*time.Hour {
-		return 0
-	}
-	return int64(since/time.Second)<<32 + int64(since%time.Second)<<32/int64(time.Second)
-}
-
 // Serve serves clients that connect to l until the server stops, and then closes l. It
 // returns ErrServerClosed, or why the server had to stop, or why l accepts no more. A lack
 // of open files or memory only makes new connections wait. If l is not a Unix socket, Serve
@@ -285,14 +273,6 @@ func (s *Server) Close() error {
 // Done returns a channel that is closed when the server has stopped, for whatever reason, and its
 // store is closed.
 func (s *Server) Done() <-chan struct{} { return s.done }
-
-// Err returns why the server stopped. It is nil while the server runs, and after Shutdown, Close or
-// a linger.
-func (s *Server) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
-}
 
 // MoveClock moves the clock of the server by d, as a clock does that somebody sets. This clock stamps the nodes (their
 // Ctime and Mtime), and says when a node with a time to live is removed. Sessions do not depend on it. MoveClock is for

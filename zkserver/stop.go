@@ -25,6 +25,14 @@ func (s *Server) stopNow(err error) {
 	}
 }
 
+// Err returns why the server stopped. It is nil while the server runs, and after Shutdown, Close or
+// a linger.
+func (s *Server) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
 func (s *Server) stopError() error {
 	if err := s.Err(); err != nil {
 		return err

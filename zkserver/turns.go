@@ -113,22 +113,9 @@ func (s *Server) turn() {
 	s.idle <- struct{}{}
 }
 
-const (
-	// maxRest bounds how long waiting requests leave the server and its disk to other clients.
-	maxRest = 100 * time.Millisecond
-
-	// longTurns is the time in turns without a pause after which the owner sleeps for as long.
-	// While no processor is idle, Go polls the network only every 10 ms.
-	longTurns = time.Millisecond
-)
-
-// restAfter returns the time until which waiting requests rest after a batch with at least a share of
-// their work. Small requests of other clients have server and disk for twice as long as that batch
-// took.
-func restAfter(began time.Time) time.Time {
-	now := time.Now()
-	return now.Add(min(2*now.Sub(began), maxRest))
-}
+// longTurns is the time in turns without a pause after which the owner sleeps for as long.
+// While no processor is idle, Go polls the network only every 10 ms.
+const longTurns = time.Millisecond
 
 // rest reports whether waiting requests must leave this batch to other clients.
 func (s *Server) rest() bool {

@@ -5,7 +5,7 @@ func ofConfig() []mutant {
 	return []mutant{
 		{
 			number: 656, bug: "a configuration file wins over the environment", where: "–",
-			edits: []edit{{"internal/cli/conn/config.go", "if _, set := g.from[f.Name]; set || err != nil {", "if g.from[f.Name].layer == layerFlag || err != nil {"}},
+			edits: []edit{{"internal/cli/conn/config.go", "if _, set := g.from[f.Name]; set || err != nil {", "if g.from[f.Name].layer == LayerFlag || err != nil {"}},
 			pkg:   "internal/cli/conn", tests: []string{"TestLayersOfSettings"},
 		},
 		{
@@ -31,8 +31,8 @@ func ofConfig() []mutant {
 		{
 			number: 661, bug: "the TAB key makes the directory of a store", where: "–",
 			edits: []edit{{
-				"cmd/holdfast/completion.go", "\t\tnc, err := zklocal.DialHost(ctx, t.dir)\n",
-				"\t\tstore, err := zklocal.Open(zklocal.Config{Dir: t.dir})\n\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tdefer store.Close()\n\t\tnc, err := zklocal.DialHost(ctx, t.dir)\n",
+				"cmd/holdfast/completion.go", "\t\tnc, err := zklocal.DialHost(ctx, t.Dir)\n",
+				"\t\tstore, err := zklocal.Open(zklocal.Config{Dir: t.Dir})\n\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tdefer store.Close()\n\t\tnc, err := zklocal.DialHost(ctx, t.Dir)\n",
 			}},
 			pkg: "cmd/holdfast", tests: []string{"TestCompletionLeavesNoTrace"},
 		},

@@ -79,17 +79,17 @@ func ofTheMessages() []mutant {
 	return []mutant{
 		{
 			number: 140, bug: "a wait for ever ends after one session timeout without a server", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/acquire.go", "var patience time.Duration // for ever", "patience := k.timeout"}},
+			edits: []edit{{"cmd/holdfast/acquire.go", "var patience time.Duration // for ever", "patience := k.Timeout"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestWaitForEverOutlastsItsServers"},
 		},
 		{
 			number: 141, bug: "--wait ends as busy though no server can be asked any more", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/acquire.go", "case errors.Is(err, errWaitOver) && c.contact.lost() > 0:", "case errors.Is(err, errWaitOver) && c == nil:"}},
+			edits: []edit{{"cmd/holdfast/acquire.go", "case errors.Is(err, errWaitOver) && c.Contact.Lost() > 0:", "case errors.Is(err, errWaitOver) && c == nil:"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestBoundedWaitsForServersEnd"},
 		},
 		{
 			number: 142, bug: "a signal waits for a server that does not answer", where: "consul #4439",
-			edits: []edit{{"cmd/holdfast/acquire.go", "if c := k.contact.Load(); c == nil || c.lost() > 0 {", "if c := k.contact.Load(); c != nil && c.lost() < 0 {"}},
+			edits: []edit{{"cmd/holdfast/acquire.go", "if c := k.contact.Load(); c == nil || c.Lost() > 0 {", "if c := k.contact.Load(); c != nil && c.Lost() < 0 {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestSignalEndsAWaitForServersAtOnce"},
 		},
 		{
@@ -99,7 +99,7 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 144, bug: "that the attempt was ended by us is the cause", where: "–",
-			edits: []edit{{"cmd/holdfast/contact.go", "case errors.Is(err, context.Canceled), timedOut(err) && took < time.Second:", "case err == context.Canceled && took < 0:"}},
+			edits: []edit{{"internal/cli/conn/contact.go", "case errors.Is(err, context.Canceled), TimedOut(err) && took < time.Second:", "case err == context.Canceled && took < 0:"}},
 			pkg:   "internal/cli/conn", tests: []string{"TestThatNoServerAnswersIsSaid"},
 		},
 		{
@@ -129,12 +129,12 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 150, bug: "a lock that was waited for shows the time since it was asked for", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/notice.go", "return age(e.HeldSince, now)", "return age(e.Since, now)"}},
+			edits: []edit{{"cmd/holdfast/notice.go", "return term.Age(e.HeldSince, now)", "return term.Age(e.Since, now)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestHeldForIsTheTenuresTime"},
 		},
 		{
 			number: 151, bug: "an upper bound of the time of a tenure is told as the time", where: "–",
-			edits: []edit{{"cmd/holdfast/notice.go", "return \"≤\" + age(e.Since, now)", "return age(e.Since, now)"}},
+			edits: []edit{{"cmd/holdfast/notice.go", "return \"≤\" + term.Age(e.Since, now)", "return term.Age(e.Since, now)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestHeldForIsTheTenuresTime"},
 		},
 		{

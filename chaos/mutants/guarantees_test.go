@@ -257,12 +257,12 @@ func ofTheHazards() []mutant {
 		},
 		{
 			number: 343, bug: "the parents of a lock are persistent nodes in every layout", where: "–",
-			edits: []edit{{"internal/queue/join.go", "[]byte{}, mode, p.Queue.ACL...)", "[]byte{}, zk.Persistent, p.Queue.ACL...)"}},
+			edits: []edit{{"internal/queue/join.go", "[]byte{}, mode, p.Queue.directoryACL(path)...)", "[]byte{}, zk.Persistent, p.Queue.directoryACL(path)...)"}},
 			tests: []string{"TestParentsAreWhatTheLayoutSays"},
 		},
 		{
 			number: 344, bug: "the parents of a lock are open to everybody", where: "–",
-			edits: []edit{{"internal/queue/join.go", "[]byte{}, mode, p.Queue.ACL...)", "[]byte{}, mode)"}},
+			edits: []edit{{"internal/queue/join.go", "[]byte{}, mode, p.Queue.directoryACL(path)...)", "[]byte{}, mode)"}},
 			tests: []string{"TestWithACLIsOnEveryNodeThatTheLockMakes"},
 		},
 		{

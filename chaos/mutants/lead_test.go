@@ -38,13 +38,13 @@ func ofLead() []mutant {
 		},
 		{
 			number: 668, bug: "the progress of a wait stays on the terminal when the command begins", where: "–",
-			edits: []edit{{"cmd/holdfast/progress.go", "\tfor at := range slots {\n\t\ts.progress(at, \"\")\n\t}\n\ts.settled", "\ts.settled"}, {"cmd/holdfast/progress.go", "\tdefer k.say.progress(slotQueue, \"\")\n", ""}},
+			edits: []edit{{"internal/cli/term/progress.go", "\tfor at := range slots {\n\t\ts.Progress(at, \"\")\n\t}\n\ts.settled", "\ts.settled"}, {"cmd/holdfast/notice.go", "\tdefer k.say.Progress(term.SlotQueue, \"\")\n", ""}},
 			pkg:   "cmd/holdfast", tests: []string{"TestProgressOfAWait", "TestWaitIsShownInPlace"},
 		},
 		{
 			number: 669, bug: "the progress of a wait is wider than the terminal, and leaves a line each second", where: "–",
 			edits: []edit{{"internal/cli/term/progress.go", "fit(\"holdfast: \"+text, width-1)", "fit(\"holdfast: \"+text, 1000)"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestProgressIsDrawnInPlace", "TestWaitIsShownInPlace", "TestWaitInTmux"},
+			pkg:   "cmd/holdfast", tests: []string{"TestWaitIsShownInPlace", "TestWaitInTmux"},
 		},
 		{
 			number: 670, bug: "/leader says yes after the command was asked to stop by a signal or --max-hold", where: "–",
@@ -63,7 +63,7 @@ func ofLead() []mutant {
 		},
 		{
 			number: 673, bug: "a signal that arrives together with the lock leaves the reservation of a command that did not start", where: "–",
-			edits: []edit{{"cmd/holdfast/acquire.go", "\t\tk.unreserve(c.client, h)\n\t\treturn k.giveUp(h)\n", "\t\treturn k.giveUp(h)\n"}},
+			edits: []edit{{"cmd/holdfast/acquire.go", "\t\tk.unreserve(c.Client, h)\n\t\treturn k.giveUp(h)\n", "\t\treturn k.giveUp(h)\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestWaitGoesOnAfterTheLockIsLostUnused"},
 		},
 		{

@@ -29,7 +29,7 @@ func ofTheLine() []mutant {
 		},
 		{
 			number: 75, bug: "who is first in line and gives up takes the others' place in the queue along", where: "–",
-			edits: []edit{{"internal/tenure/line.go", "ctx, cancel := context.WithCancel(context.Background())", "ctx, cancel := context.WithCancel(first.Value.(*Caller).ctx)"}},
+			edits: []edit{{"internal/tenure/line.go", "ctx, cancel := context.WithCancel(context.Background())", "ctx, cancel := context.WithCancel(first.Value.(*caller).ctx)"}},
 			tests: []string{"TestALineOutlivesItsFirst"},
 		},
 		{
@@ -44,7 +44,7 @@ func ofTheLine() []mutant {
 		},
 		{
 			number: 78, bug: "goroutines of different locks stand in one line, so one is handed the other's", where: "–",
-			edits: []edit{{"lock.go", "tenure.Key{Path: l.Path, Queue", "tenure.Key{Queue"}},
+			edits: []edit{{"options.go", "\t\tpath, g.Queue, g.Mutex,", "\t\t\"\", g.Queue, g.Mutex,"}},
 			tests: []string{"TestLinesOfTwoLocksDoNotMix"},
 		},
 		{

@@ -2,56 +2,56 @@ package mutants
 
 // ofMCP are those of the locks for coding agents.
 func ofMCP() []mutant {
-	const protocol, cmd = "internal/mcp", "cmd/holdfast"
+	const agent, cmd = "internal/cli/mcp", "cmd/holdfast"
 	return []mutant{
 		{
 			number: 856, bug: "a lock that was acquired by a cancelled call stays held, though its client knows no id", where: "–",
-			edits: []edit{{"internal/mcp/server.go", "if err == nil && result.Undo != nil {", "if false {"}},
-			pkg:   protocol, tests: []string{"TestACancelledCallIsUndone"},
+			edits: []edit{{"internal/cli/mcp/stream.go", "if request.undo != nil {", "if false {"}},
+			pkg:   agent, tests: []string{"TestACancelledCallIsUndone"},
 		},
 		{
 			number: 857, bug: "the calls of a client that has gone go on", where: "–",
-			edits: []edit{{"internal/mcp/server.go", "result, err := s.Tools[i].Call(ctx, c)", "result, err := s.Tools[i].Call(context.WithoutCancel(ctx), c)"}},
-			pkg:   protocol, tests: []string{"TestServeEndsWithItsClient"},
+			edits: []edit{{"internal/cli/mcp/tool.go", "r, err := run(ctx, &toolCall{", "r, err := run(context.WithoutCancel(ctx), &toolCall{"}},
+			pkg:   agent, tests: []string{"TestAConversationEndsWithItsClient"},
 		},
 		{
 			number: 858, bug: "nobody tells the agent that its lock is lost", where: "–",
-			edits: []edit{{"cmd/holdfast/mcp_holds.go", "holdfast.ErrLost) && !a.over() && a.forget(mine) {", "holdfast.ErrLost) && a.over() && a.forget(mine) {"}},
+			edits: []edit{{"internal/cli/mcp/holds.go", "holdfast.ErrLost) && !a.over() && a.forget(mine) {", "holdfast.ErrLost) && a.over() && a.forget(mine) {"}},
 			pkg:   cmd, tests: []string{"TestAnAgentIsToldOfALossAndOfARequest"},
 		},
 		{
 			number: 859, bug: "a lease does not exclude what is below it", where: "–",
-			edits: []edit{{"cmd/holdfast/mcp_take.go", "k.kind.tree = true\n", "k.kind.tree = w.path == \"\"\n"}},
+			edits: []edit{{"internal/cli/mcp/claim.go", "\tcase k.isLease:\n", "\tcase k.isLease && k.shared:\n"}},
 			pkg:   cmd, tests: []string{"TestLeasesExcludeWhatIsAboveAndBelow"},
 		},
 		{
 			number: 860, bug: "a symbolic link leads around a lease", where: "–",
-			edits: []edit{{"cmd/holdfast/mcp_paths.go", "full = realPath(filepath.Clean(full))", "full = filepath.Clean(full)"}},
+			edits: []edit{{"internal/cli/mcp/paths.go", "full = realPath(filepath.Clean(full))", "full = filepath.Clean(full)"}},
 			pkg:   cmd, tests: []string{"TestLeasesExcludeWhatIsAboveAndBelow"},
 		},
 		{
 			number: 861, bug: "a lease that waits for a holder above it is listed as held", where: "–",
-			edits: []edit{{"cmd/holdfast/mcp_list.go", "e.Held = false", "_ = e"}},
+			edits: []edit{{"internal/cli/mcp/list.go", "l.queue[i].Held = false", "_ = i"}},
 			pkg:   cmd, tests: []string{"TestLeasesExcludeWhatIsAboveAndBelow"},
 		},
 		{
 			number: 862, bug: "an agent waits for the lock that it holds itself", where: "–",
-			edits: []edit{{"cmd/holdfast/mcp_take.go", "\tif own := a.conflicting(k); own != nil {\n\t\treturn heldByYou(k, own), nil\n\t}\n\tif err", "\tif own := a.conflicting(k); own != nil && w.wait < 0 {\n\t\treturn heldByYou(k, own), nil\n\t}\n\tif err"}},
+			edits: []edit{{"internal/cli/mcp/take.go", "\tif own := a.conflicting(k); own != nil {\n\t\treturn heldByYou(k, own), nil\n\t}\n\tif err", "\tif own := a.conflicting(k); own != nil && k.wait < 0 {\n\t\treturn heldByYou(k, own), nil\n\t}\n\tif err"}},
 			pkg:   cmd, tests: []string{"TestAgentsAndCommandsShareALock"},
 		},
 		{
 			number: 863, bug: "a deadlock with the agent's own locks is not told", where: "–",
-			edits: []edit{{"cmd/holdfast/mcp_blockers.go", "b.cycle = true", "b.cycle = false"}},
+			edits: []edit{{"internal/cli/mcp/blockers.go", "b.cycle = true", "b.cycle = false"}},
 			pkg:   cmd, tests: []string{"TestBlockersFollowTheChain"},
 		},
 		{
 			number: 865, bug: "mcp dies of SIGPIPE, and releases nothing, if its client has gone before its answer", where: "–",
-			edits: []edit{{"cmd/holdfast/mcp.go", "\t\t\tsupervise.SurviveBrokenPipe() //", "\t\t\t_ = supervise.SurviveBrokenPipe //"}},
+			edits: []edit{{"internal/cli/mcp/mcp.go", "\t\t\tsupervise.SurviveBrokenPipe() //", "\t\t\t_ = supervise.SurviveBrokenPipe //"}},
 			pkg:   cmd, tests: []string{"TestAnAgentThatEndsReleasesItsLocks"},
 		},
 		{
 			number: 866, bug: "an agent whose calls fail is not told that its lock is lost", where: "–",
-			edits: []edit{{"cmd/holdfast/mcp_answer.go", "return nil, errors.New(news + err.Error())", "return nil, err"}},
+			edits: []edit{{"internal/cli/mcp/answer.go", "return nil, errors.New(news + err.Error())", "return nil, err"}},
 			pkg:   cmd, tests: []string{"TestAnAgentIsToldOfALossAndOfARequest"},
 		},
 	}

@@ -121,7 +121,7 @@ func ofMendedHolds() []mutant {
 		},
 		{
 			number: 1056, bug: "TryLock takes a lock that its client has, with options that are refused", where: "ours, until a reader found it",
-			edits: []edit{{"lock.go", "\t\tif err := l.valid(); err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tw := l.inLine", "\t\tw := l.inLine"}},
+			edits: []edit{{"lock.go", "\t\tif err := l.valid(); err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\to, err := tenure.Try", "\t\to, err := tenure.Try"}},
 			tests: []string{"TestTryLockOfAKeptLockRefusesOptions"},
 		},
 	}

@@ -10,7 +10,7 @@ func ofMendedKinds() []mutant {
 		},
 		{
 			number: 921, bug: "a lock does not look for trees above it", where: "ours, until issue 36",
-			edits: []edit{{"internal/queue/around.go", "if results[i].Stat.NumChildren == 0 {", "if results[i].Stat.NumChildren >= 0 {"}},
+			edits: []edit{{"internal/queue/around.go", "if around.results[i].Stat.NumChildren == 0 {", "if around.results[i].Stat.NumChildren >= 0 {"}},
 			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse", "TestCrowdSeesATreeAbove"},
 		},
 		{
@@ -100,8 +100,31 @@ func ofMendedKinds() []mutant {
 		},
 		{
 			number: 939, bug: "a lock looks for trees above it before its own node is there", where: "–",
-			edits: []edit{{"internal/queue/join.go", "\tops := append(p.Queue.looks(", "\tearly, _ := p.Session.Pipeline(ctx, p.Queue.looks(nil)...)\n\tops := append(p.Queue.looks("}, {"internal/queue/join.go", "around := res[2 : len(res)-len(p.Queue.Beside)]\n", "around := res[2 : len(res)-len(p.Queue.Beside)]\n\t\t\t\tcopy(around, early)\n"}},
+			edits: []edit{{"internal/queue/join.go", "\t\tvar res []zk.Result\n\t\terr := zk.Retry(ctx, func() (err error) {\n\t\t\tp.Sending()\n\t\t\tif res, err = p.Session.Pipeline(ctx, ops...); res != nil {\n\t\t\t\terr = res[0].Err // ", "\t\tvar res []zk.Result\n\t\tearly, _ := p.Queue.lookAround(ctx, p.Session)\n\t\terr := zk.Retry(ctx, func() (err error) {\n\t\t\tp.Sending()\n\t\t\tif res, err = p.Session.Pipeline(ctx, ops...); res != nil {\n\t\t\t\terr = res[0].Err // "}, {"internal/queue/join.go", "res[1].Children, around)", "res[1].Children, early)"}},
 			tests: []string{"TestKindsThatComeTogetherSeeEachOther"},
+		},
+		{
+			number: 1080, bug: "the watch for a tree above a lock has fired, and the tree counts as absent", where: "–",
+			edits: []edit{{"internal/queue/absent.go", "return len(w.C) > 0 }", "return false }"}},
+			tests: []string{"TestTreeThatComesLaterIsSeen"},
+		},
+		{
+			number: 1081, bug: "the next session believes that there is no tree where the one before has seen none", where: "–",
+			edits: []edit{
+				{"internal/queue/absent.go", "absences.In(s)", "absences.Of(q.Client)"},
+				{"internal/queue/absent.go", "func (w watched) fired() bool { return len(w.C) > 0 }", "func (w watched) fired() bool {\n\tselect {\n\tcase ev := <-w.C:\n\t\treturn ev.Err == nil\n\tdefault:\n\t\treturn false\n\t}\n}"},
+			},
+			tests: []string{"TestTreeThatComesLaterIsSeen"},
+		},
+		{
+			number: 1082, bug: "a tree that comes between the look at the watch and the create is not seen", where: "–",
+			edits: []edit{{"internal/queue/absent.go", "\t\tcase !a.known.has(tree):\n\t\t\treturn false\n", ""}},
+			tests: []string{"TestTreeThatComesLaterIsSeen"},
+		},
+		{
+			number: 1083, bug: "the directory of a tree's root hides itself from the watches of others", where: "–",
+			edits: []edit{{"internal/queue/queue.go", "if len(q.ACL) == 0 || !strings.HasSuffix", "if len(q.ACL) >= 0 || !strings.HasSuffix"}},
+			tests: []string{"TestPrivateTreeThatComesLaterIsSeen"},
 		},
 	}
 }

@@ -80,12 +80,12 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 714, bug: "the text of another user's node is printed whole", where: "ours until 24 November",
-			edits: []edit{{"cmd/holdfast/notice.go", "s = escape(cut(s, maxCell))", "s = escape(s)"}},
+			edits: []edit{{"cmd/holdfast/notice.go", "s = term.Escape(term.Cut(s, term.MaxCell))", "s = term.Escape(s)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestTextOfOthersIsCut"},
 		},
 		{
 			number: 841, bug: "a bounded wait that ends just after the server is lost says that the lock is held", where: "ours until 26 November",
-			edits: []edit{{"cmd/holdfast/acquire.go", "\t\tif c.contact.lost() > 0 { // it was", "\t\tif c.contact.lost() < 0 { // it was"}},
+			edits: []edit{{"cmd/holdfast/acquire.go", "\t\tif c.Contact.Lost() > 0 { // it was", "\t\tif c.Contact.Lost() < 0 { // it was"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestBoundedWaitWhoseServerIsLostAtItsEnd"},
 		},
 		{

@@ -30,7 +30,7 @@ func ofTop() []mutant {
 		},
 		{
 			number: 705, bug: "an owner's name moves the cursor in top's table", where: "–",
-			edits: []edit{{"cmd/holdfast/top_view.go", "\t\t\ttext := escape(cut(c.text, maxCell))\n", "\t\t\ttext := cut(c.text, maxCell)\n"}},
+			edits: []edit{{"cmd/holdfast/top_view.go", "\t\t\ttext := term.Escape(term.Cut(c.Text, term.MaxCell))\n", "\t\t\ttext := term.Cut(c.Text, term.MaxCell)\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestTopFitsTheScreen"},
 		},
 	}

@@ -82,7 +82,7 @@ func ofTheWaitGraph() []mutant {
 		},
 		{
 			number: 599, bug: "an error about a flag does not name it if the value is long", where: "ours, until 23 November",
-			edits: []edit{{"cmd/holdfast/root.go", "cmd.Name(), text) // report", "cmd.Name(), cut(text, 250)) // report"}},
+			edits: []edit{{"internal/cli/program/program.go", "cmd.Name(), text) // report", "cmd.Name(), term.Cut(text, 250)) // report"}},
 			pkg:   "cmd/holdfast",
 			tests: []string{"TestBadInputIsExplained"},
 		},

@@ -85,7 +85,7 @@ Exit codes:
 			}
 			return onGround(cmd.Context(), g, func(ctx context.Context, at *ground) error {
 				b := newBenchmark(f, at)
-				clients, err := at.dial(ctx, f.clients, nil)
+				clients, err := at.dial(ctx, f.clients)
 				if err != nil {
 					return err
 				}
@@ -105,9 +105,6 @@ Exit codes:
 	term.DurationVar(cmd.Flags(), &f.duration, "duration", "", 10*time.Second, "length of the measurement")
 	cmd.Flags().StringVar(&f.mode, "mode", modeMutex, "kind of lock: mutex, rw or semaphore")
 	format.Register(cmd)
-	herd := newBenchHerd(g)
-	g.Register(herd)
-	cmd.AddCommand(herd)
 	return cmd
 }
 
@@ -147,7 +144,7 @@ type benchmark struct {
 }
 
 func newBenchmark(f benchFlags, at *ground) *benchmark {
-	b := &benchmark{benchFlags: f, at: at}
+	b := &benchmark{benchFlags: f, at: at, wait: newHistogram(), handoff: newHistogram()}
 	for range f.locks {
 		gd := &guard{limit: 1, ordered: true}
 		if f.mode == modeSemaphore {

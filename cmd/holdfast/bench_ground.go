@@ -178,8 +178,8 @@ func removeTree(ctx context.Context, c *zk.Client, path string, removed func()) 
 // dialsAtATime bounds the sessions that are opened or closed at the same time.
 const dialsAtATime = 32
 
-// dial opens n sessions. change may change the configuration of each.
-func (at *ground) dial(ctx context.Context, n int, change func(*zk.Config)) ([]*zk.Client, error) {
+// dial opens n sessions.
+func (at *ground) dial(ctx context.Context, n int) ([]*zk.Client, error) {
 	clients := make([]*zk.Client, n)
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(dialsAtATime)
@@ -187,9 +187,6 @@ func (at *ground) dial(ctx context.Context, n int, change func(*zk.Config)) ([]*
 	for i := range clients {
 		group.Go(func() (err error) {
 			cfg := at.config()
-			if change != nil {
-				change(&cfg)
-			}
 			within, cancel := context.WithTimeout(within, cfg.SessionTimeout)
 			defer cancel()
 			if clients[i], err = zk.Dial(within, cfg); err == nil {

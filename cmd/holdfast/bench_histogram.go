@@ -1,59 +1,34 @@
 package main
 
 import (
-	"math/bits"
 	"strconv"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"holdfast/internal/duration"
 )
 
-// A histogram counts times in buckets, each at most 1/64 wide. It is not safe for concurrent use. (A library
-// for this would be initialised in every holdfast run.)
+// A histogram counts times, up to 1/100 too high. It is not safe for concurrent use.
 type histogram struct {
-	buckets [58 * 64]uint64
-	count   uint64
-	max     time.Duration
+	times *hdrhistogram.Histogram // in nanoseconds
+	max   time.Duration           // exact
 }
 
-// bucketOf returns the bucket of a number of nanoseconds.
-func bucketOf(ns uint64) int {
-	if ns < 128 {
-		return int(ns)
-	}
-	shift := bits.Len64(ns) - 7
-	return shift*64 + int(ns>>shift)
-}
+// longestTime is the longest time that a histogram tells from longer ones. It is longer than a measurement.
+const longestTime = 48 * time.Hour
 
-// topOf returns the largest number in a bucket.
-func topOf(bucket int) uint64 {
-	if bucket < 128 {
-		return uint64(bucket)
-	}
-	shift := bucket/64 - 1
-	return uint64(bucket-shift*64+1)<<shift - 1
-}
+func newHistogram() histogram { return histogram{times: hdrhistogram.New(1, int64(longestTime), 2)} }
 
 func (h *histogram) add(d time.Duration) {
-	d = max(d, 0)
-	h.buckets[bucketOf(uint64(d))]++
-	h.count++
+	d = min(max(d, 0), longestTime)
+	_ = h.times.RecordValue(int64(d)) // d is in the range
 	h.max = max(h.max, d)
 }
 
 // percentile returns a time that p percent of all do not exceed, 0 if there are none.
 func (h *histogram) percentile(p float64) time.Duration {
-	want := uint64(float64(h.count) * p / 100)
-	if float64(want) < float64(h.count)*p/100 {
-		want++
-	}
-	var seen uint64
-	for i, n := range h.buckets {
-		if seen += n; n > 0 && seen >= want {
-			return min(time.Duration(topOf(i)), h.max)
-		}
-	}
-	return h.max
+	return min(time.Duration(h.times.ValueAtPercentile(p)), h.max)
 }
 
 // percentilesDocument has times in microseconds. They are absent without samples.
@@ -67,14 +42,15 @@ type percentilesDocument struct {
 }
 
 func (h *histogram) document() percentilesDocument {
-	if h.count == 0 {
+	samples := h.times.TotalCount()
+	if samples == 0 {
 		return percentilesDocument{}
 	}
 	at := func(p float64) *int64 {
 		us := h.percentile(p).Microseconds()
 		return &us
 	}
-	return percentilesDocument{h.count, at(50), at(90), at(99), at(99.9), at(100)}
+	return percentilesDocument{uint64(samples), at(50), at(90), at(99), at(99.9), at(100)}
 }
 
 // row returns the cells of a table.

@@ -14,12 +14,11 @@
 // HOLDFAST_SERVER gives a ZooKeeper ensemble instead.
 //
 // Each subcommand has a file of its name. The flags of serve are in serve_*.go, one file per group.
-// Other files are shared: root.go (the command line), config.go (the values of the client commands' flags),
-// log.go (their messages), exit_codes.go (the table), topics.go (help), completion.go, server.go and contact.go (connections),
-// tls_auth.go (TLS and logins), name.go (lock names), kinds.go (kinds of lock and layouts), acquire.go
-// (the wait for a lock), notice.go, say.go, progress.go and screen_*.go (messages during the wait),
-// elect_http.go (the answers of elect --http), nested.go (a holdfast below another one), host*.go (the detached host of a file:// store), fault.go (errors and exit codes),
-// format.go (tables and JSON).
+// Other files are shared: root.go (the command line), topics.go (help), completion.go, kinds.go (kinds of lock and layouts),
+// acquire.go (the wait for a lock), notice.go (messages during the wait), elect_http.go (the answers of elect --http),
+// nested.go (a holdfast below another one).
+// Flags of the client commands, configuration files and connections are in internal/cli/conn, tables, messages and exit
+// codes in internal/cli/term, and the start of the detached host of a file:// store in internal/cli/host.
 //
 // # Goroutines
 //

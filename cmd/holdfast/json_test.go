@@ -36,7 +36,7 @@ var schemas = map[string]any{
 	"WaitGraph": graphDocument{}, "GraphOwner": ownerDocument{}, "GraphPlace": placeDocument{}, "Cycle": cycleDocument{}, "Step": stepDocument{},
 	"RunStatus": runStatus{}, "RunCommand": commandStatus{}, "Leader": leaderDocument{},
 	"Diagnosis": diagnosis{}, "Finding": finding{}, "Config": conn.ConfigDocument{}, "ConfigFile": conn.FileDocument{}, "Setting": conn.SettingDocument{},
-	"Benchmark": benchDocument{}, "Percentiles": percentilesDocument{}, "HerdComparison": herdDocument{}, "HerdRow": herdRow{},
+	"Benchmark": benchDocument{}, "Percentiles": percentilesDocument{},
 	"Version": version.Document{}, "AuditLog": deed.Log{}, "AuditEntry": deed.Entry{}, "AuditPlace": deed.Place{}, "Message": term.MessageDocument{},
 }
 
@@ -337,9 +337,6 @@ func samples() map[string]any {
 				{Name: "session-timeout", Value: "10s", Layer: "default", Origin: "default"},
 			},
 		},
-		"HerdComparison": herdDocument{term.APIVersion, "HerdComparison", "zk://zk1:2181", 5, []herdRow{
-			{recipeCrowd, 100, 102, 101, 461234, 21000}, {recipeOurs, 100, 5, 2, 700, 900},
-		}, true},
 		"AuditLog": deed.Log{APIVersion: term.APIVersion, Kind: "AuditLog", Items: []deed.Entry{
 			deed.Entry{ID: "JBSWY3DPEHPK3PXP", At: t0, Action: "sessions end", Session: "0x100200a0001", By: "ops@web1:9", Reason: "host is gone", Outcome: "done"}.Of(held.path, held.queue[:1]...),
 		}},

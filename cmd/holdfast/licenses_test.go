@@ -21,7 +21,7 @@ var writeLicenses = flag.Bool("write-licenses", false, "write licenses.txt")
 const licensesFile = "licenses.txt"
 
 // TestLicensesAreOfWhatIsLinked compares licenses.txt with the licences of all modules that are linked on any system
-// of the release.
+// of the release, also of those in the programs beside.
 func TestLicensesAreOfWhatIsLinked(t *testing.T) {
 	t.Parallel()
 	want := licensesOf(t, linkedModules(t))
@@ -36,7 +36,7 @@ func TestLicensesAreOfWhatIsLinked(t *testing.T) {
 	}
 }
 
-// A linked module is a module whose code is in the program.
+// A linked module is a module whose code is in a program.
 type linkedModule struct{ Path, Dir string }
 
 // linkedModules returns the modules, first holdfast, then Go, and then the others by their paths.
@@ -48,7 +48,7 @@ func linkedModules(t *testing.T) []linkedModule {
 	}
 	found := make(map[linkedModule]bool)
 	for _, system := range []string{"linux", "darwin", "windows", "freebsd"} {
-		list := exec.Command("go", "list", "-deps", "-json=Module", ".")
+		list := exec.Command("go", "list", "-deps", "-json=Module", "../...")
 		list.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
 		out, err := list.Output()
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"holdfast/internal/cli/dashboard"
+	"holdfast/internal/cli/mcp"
 	"holdfast/internal/cli/program"
 )
 
@@ -15,7 +16,8 @@ func TestMain(m *testing.M) {
 	// With the race detector, a process sleeps for a second before it exits, and there are many here.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	testscript.Main(m, map[string]func(){
-		"holdfast":    func() { os.Exit(program.Main(newRoot())) },
-		"holdfast-ui": func() { os.Exit(program.Main(dashboard.New())) },
+		"holdfast":     func() { os.Exit(program.Main(newRoot())) },
+		"holdfast-mcp": func() { os.Exit(program.Main(mcp.New())) },
+		"holdfast-ui":  func() { os.Exit(program.Main(dashboard.New())) },
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/man"
+	"holdfast/internal/cli/mcp"
 )
 
 var writeReference = flag.Bool("write", false, "write docs/reference/cli.md from the help")
@@ -20,6 +21,9 @@ const (
 	referenceFile = "../../docs/reference/cli.md"
 	referenceMark = "<!-- The rest is written by: go test ./cmd/holdfast -run TestReferenceIsTheHelp -write -->\n"
 )
+
+// programs are those that the command runs by name. The reference has them as commands.
+var programs = map[string]func() *cobra.Command{"mcp": mcp.New}
 
 // The reference of the command line is made from the help, so the two agree.
 func TestReferenceIsTheHelp(t *testing.T) {
@@ -52,6 +56,9 @@ func reference(root *cobra.Command) string {
 	for _, cmd := range man.Commands(root)[1:] {
 		if cmd.IsAdditionalHelpTopicCommand() {
 			continue
+		}
+		if of, ok := programs[cmd.Name()]; ok && isBeside(cmd) {
+			cmd = of()
 		}
 		line := strings.TrimSuffix(cmd.CommandPath(), cmd.Name()) + cmd.Use
 		fmt.Fprintf(&b, "\n## %s\n\n`%s`\n\n%s.", cmd.CommandPath(), line, cmd.Short)

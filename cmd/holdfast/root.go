@@ -66,12 +66,15 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newSessions(g),
 		newDoctor(g),
 		newBench(g),
-		newMCP(g),
 	} {
 		g.Register(client)
 		root.AddCommand(client)
 	}
-	root.AddCommand(tf.New(g), newBeside("ui", "Show locks, queues and deadlocks in a browser"))
+	root.AddCommand(
+		tf.New(g),
+		newBeside("ui", "Show locks, queues and deadlocks in a browser"),
+		newBeside("mcp", "Give a coding agent locks over the Model Context Protocol"),
+	)
 	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())
 	root.AddCommand(conn.NewConfig(g), newCompletion(), man.New())
 	root.AddCommand(newTopics(g)...)

@@ -25,7 +25,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Long: `version prints the version of holdfast. -o wide adds the commit and its date, and -o name prints the version
 alone. -o json and -o jsonl print one Version: see docs/reference/json.md. --licenses prints the licences of
-holdfast and of the libraries in it.
+holdfast, and of the libraries in it and in the programs beside it.
 
 Exit codes:
   0  the version is printed
@@ -52,7 +52,7 @@ Exit codes:
 			return version.Print(w, format == "wide")
 		},
 	}
-	cmd.Flags().BoolVar(&showLicenses, "licenses", false, "print the licences of holdfast and of the libraries in it")
+	cmd.Flags().BoolVar(&showLicenses, "licenses", false, "print the licences of holdfast, and of the libraries in it and in the programs beside it")
 	format.Register(cmd, term.AllFormats...)
 	return cmd
 }

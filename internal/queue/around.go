@@ -16,28 +16,38 @@ import (
 // its path or below. Both look: a lock looks at the trees above it, and a tree at the locks below it. Each makes
 // its own node before it looks. So if the two come together, at least one sees the other.
 
-// looks appends the reads that show what is around q. Mostly they find no node.
-func (q *Queue) looks(ops []zk.Op) []zk.Op {
-	for _, tree := range q.trees {
-		ops = append(ops, zk.ExistsOp(tree))
+// lookAround reads what is around q.
+func (q *Queue) lookAround(ctx context.Context, s *zk.Session) (*Around, error) {
+	ops, around := q.looks(s, nil)
+	if len(ops) == 0 {
+		return around, nil
 	}
-	if q.outer != nil {
-		ops = append(ops, zk.ChildrenOp(q.outer.Path))
-	}
-	return ops
+	err := zk.Retry(ctx, func() error {
+		results, err := s.Pipeline(ctx, ops...)
+		if results == nil {
+			return err
+		}
+		around.take(results)
+		for _, r := range results {
+			if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) {
+				return r.Err
+			}
+		}
+		return nil
+	})
+	return around, err
 }
 
-// CheckAround fails with ErrKind if a lock of another kind is around q, and would not exclude it. results are those
-// of looks, read after our own node was made. If one of them is missing, CheckAround reads again.
-func (q *Queue) CheckAround(ctx context.Context, s *zk.Session, results []zk.Result) (err error) {
-	answered := func(r zk.Result) bool { return r.Err == nil || errors.Is(r.Err, zk.ErrNoNode) }
-	if ops := q.looks(nil); len(results) < len(ops) || slices.ContainsFunc(results, func(r zk.Result) bool { return !answered(r) }) {
-		if results, err = pipeline(ctx, s, ops); err != nil {
+// CheckAround fails with ErrKind if a lock of another kind is around q, and would not exclude it. around was read after
+// our own node was made. If that is missing or does not show everything, CheckAround reads again.
+func (q *Queue) CheckAround(ctx context.Context, s *zk.Session, around *Around) (err error) {
+	for around == nil || !around.shows(q) {
+		if around, err = q.lookAround(ctx, s); err != nil {
 			return q.hidden(err)
 		}
 	}
-	for i, tree := range q.trees {
-		if results[i].Stat.NumChildren == 0 { // it was left over, or does not exist
+	for i, tree := range around.trees {
+		if around.results[i].Stat.NumChildren == 0 { // it was left over, or does not exist
 			continue
 		}
 		node, err := placeIn(ctx, s, tree)
@@ -51,7 +61,7 @@ func (q *Queue) CheckAround(ctx context.Context, s *zk.Session, results []zk.Res
 	if q.outer == nil {
 		return nil
 	}
-	return q.outer.checkOuter(ctx, s, results[len(q.trees)].Children)
+	return q.outer.checkOuter(ctx, s, around.results[len(around.trees)].Children)
 }
 
 // hidden adds to err what a client that may not read a node cannot see.

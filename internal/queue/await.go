@@ -477,8 +477,6 @@ func (p *Place) leaseGone() <-chan struct{} {
 }
 
 const (
-	// lookAgainAfter is the least time of LookAgain.
-	lookAgainAfter = 30 * time.Second
 	// hiddenAgain is the pause between two lists of a waiter behind a node that it may not read. Of readers, there may be many
 	// behind one writer.
 	hiddenAgain        = time.Second
@@ -567,10 +565,6 @@ func (p *Place) LookAtOwn(ctx context.Context) (zk.Stat, error) {
 	}
 	return res[0].Stat, res[0].Err
 }
-
-// LookAgain returns the time after which a wait for an event looks whether the event was lost. It is long, and not
-// the same for all, so that a crowd of waiters costs a server little: 10,000 waiters read 220 times a second.
-func LookAgain() time.Duration { return lookAgainAfter + rand.N(lookAgainAfter) }
 
 // AwaitEvent waits for an event, at most for as long as again says.
 func AwaitEvent(ctx context.Context, event <-chan zk.Event, again time.Duration) (changed bool, _ error) {

@@ -39,16 +39,24 @@ func (p *Place) arrive(ctx context.Context, patience bool) (err error) {
 // It learns who is ahead when that list arrives (see share).
 func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 	create := zk.CreateOp(p.node(p.Prefix), p.Data, zk.EphemeralSequential, p.Queue.ACL...)
-	ops := append(p.Queue.looks([]zk.Op{create, zk.ChildrenOp(p.Dir)}), p.Queue.Beside...)
-	if p.shares() {
-		ops = ops[:1]
-	}
+	alone := !p.shares()
 	for {
+		ops, around := []zk.Op{create}, (*Around)(nil)
+		if alone {
+			ops, around = p.Queue.looks(p.Session, append(ops, zk.ChildrenOp(p.Dir)))
+		}
+		beside := len(ops) // the results from here on are of Queue.Beside
+		if alone {
+			ops = append(ops, p.Queue.Beside...)
+		}
 		var res []zk.Result
 		err := zk.Retry(ctx, func() (err error) {
 			p.Sending()
 			if res, err = p.Session.Pipeline(ctx, ops...); res != nil {
 				err = res[0].Err // the outcome of the list is another matter
+				if alone {
+					around.take(res[2:beside])
+				}
 			}
 			return err
 		})
@@ -62,10 +70,9 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 				p.group.ask(p, true)
 				return names.Ahead{}, nil
 			case res[1].Err == nil:
-				around := res[2 : len(res)-len(p.Queue.Beside)]
 				a, err := p.position(ctx, res[1].Children, around)
 				if err == nil && a.Nobody() {
-					p.seen = res[2+len(around):]
+					p.seen = res[beside:]
 				}
 				return a, err
 			}
@@ -89,15 +96,16 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 	}
 }
 
-// CreateAround makes our node, which has a name of its own, and reads what is around it in the same flush. The results
-// are for CheckAround.
-func (p *Place) CreateAround(ctx context.Context) (around []zk.Result, _ error) {
-	ops := p.Queue.looks([]zk.Op{zk.CreateOp(p.node(p.Prefix), p.Data, zk.Ephemeral, p.Queue.ACL...)})
+// CreateAround makes our node, which has a name of its own, and reads what is around it in the same flush, for
+// CheckAround.
+func (p *Place) CreateAround(ctx context.Context) (*Around, error) {
+	ops, around := p.Queue.looks(p.Session, []zk.Op{zk.CreateOp(p.node(p.Prefix), p.Data, zk.Ephemeral, p.Queue.ACL...)})
 	var res []zk.Result
 	err := zk.Retry(ctx, func() (err error) {
 		p.Sending()
 		if res, err = p.Session.Pipeline(ctx, ops...); res != nil {
 			err = res[0].Err
+			around.take(res[1:])
 		}
 		return err
 	})
@@ -106,7 +114,7 @@ func (p *Place) CreateAround(ctx context.Context) (around []zk.Result, _ error) 
 		return nil, err
 	}
 	p.Created(p.Prefix, res[0].Stat)
-	return res[1:], nil
+	return around, nil
 }
 
 // look lists the queue again and returns who is ahead.
@@ -126,7 +134,7 @@ func (p *Place) Ensure(ctx context.Context, path string) error {
 	for {
 		mode := p.Queue.parentMode()
 		err := zk.Repeat(ctx, func() error {
-			_, _, err := p.Session.Create(ctx, path, []byte{}, mode, p.Queue.ACL...)
+			_, _, err := p.Session.Create(ctx, path, []byte{}, mode, p.Queue.directoryACL(path)...)
 			return err
 		})
 		switch {

@@ -10,8 +10,8 @@ import (
 )
 
 // position returns who is ahead by a list of the queue. The first list also has to show that no other
-// kind of lock has this name or is around it. around are the results of Queue.looks.
-func (p *Place) position(ctx context.Context, listed []string, around []zk.Result) (names.Ahead, error) {
+// kind of lock has this name or is around it. around is what the same flush has read around the queue; nil: nothing.
+func (p *Place) position(ctx context.Context, listed []string, around *Around) (names.Ahead, error) {
 	p.sawList(len(listed))
 	a, err := p.Queue.Grammar.Ahead(listed, p.name)
 	if err == nil && !a.Nobody() && p.Queue.Grammar.Bare() {
@@ -74,16 +74,17 @@ func (p *Place) siblings(ctx context.Context) (listed []string, err error) {
 }
 
 // listAround lists the queue, and with looks also reads what is around it.
-func (p *Place) listAround(ctx context.Context, looks bool) (listed []string, around []zk.Result, err error) {
+func (p *Place) listAround(ctx context.Context, looks bool) (listed []string, around *Around, err error) {
 	if !looks {
 		listed, err = p.siblings(ctx)
 		return listed, nil, err
 	}
-	ops := p.Queue.looks([]zk.Op{zk.ChildrenOp(p.Dir)})
+	ops, around := p.Queue.looks(p.Session, []zk.Op{zk.ChildrenOp(p.Dir)})
 	err = zk.Retry(ctx, func() error {
 		res, err := p.Session.Pipeline(ctx, ops...)
 		if res != nil {
-			listed, around, err = res[0].Children, res[1:], res[0].Err
+			listed, err = res[0].Children, res[0].Err
+			around.take(res[1:])
 		}
 		return err
 	})

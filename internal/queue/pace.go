@@ -12,6 +12,13 @@ import (
 // FirstPause is the pause after which a caller of this package looks again.
 const FirstPause = 10 * time.Millisecond
 
+// lookAgainAfter is the least time of LookAgain.
+const lookAgainAfter = 30 * time.Second
+
+// LookAgain returns the time after which a wait for an event looks whether the event was lost. It is long, and not
+// the same for all, so that a crowd of waiters costs a server little: 10,000 waiters read 220 times a second.
+func LookAgain() time.Duration { return lookAgainAfter + rand.N(lookAgainAfter) }
+
 // A Pace counts how often work has begun that others end again and again, such as a wait whose node is removed. The
 // work begins again at once for the first time, and later after a pause of up to a second. 0 means that it does not.
 type Pace int

@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -36,6 +37,15 @@ func (q *Queue) parentMode() zk.Mode {
 		return zk.Container
 	}
 	return zk.Persistent
+}
+
+// directoryACL is the ACL of a directory that a place has to make. Everybody may read the directory of a tree's root: a
+// client that may not read it would not be told that it exists (see absent.go).
+func (q *Queue) directoryACL(dir string) []zk.ACL {
+	if len(q.ACL) == 0 || !strings.HasSuffix(dir, "/"+TreeRoot) {
+		return q.ACL
+	}
+	return append(slices.Clone(q.ACL), zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"})
 }
 
 // TreeRoot is the name of the queue of a tree's root, below the path of the tree. Every lock of the tree has a

@@ -21,6 +21,7 @@ import (
 //	shards → holdfast, internal/balance, internal/queue, internal/queue/names, zk     cmd/holdfast → shards
 //	holdfast, once, shards, reserve → internal/lend     internal/lend → internal/queue, zk
 //	holdfast, cmd/holdfast, internal/lockwatch, internal/survey → internal/budget
+//	cmd/holdfast → internal/cli/conn → internal/cli/host, internal/cli/term
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
 //	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/survey, internal/waitgraph
 //	holdfast → internal/tenure     internal/tenure → internal/queue, internal/queue/names, zk
@@ -34,7 +35,8 @@ import (
 //	layout → holdfast     cmd/holdfast, ui → layout
 //	fence → holdfast
 //	cmd/holdfast → once     once → holdfast, internal/queue, internal/queue/names, zk
-//	cmd/holdfast → internal/mcp
+//	cmd/holdfast, cmd/holdfast-mcp → internal/cli/program → internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
+//	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/show, internal/cli/who, internal/cli/outer, holdfast, internal/survey, internal/waitgraph
 //	cmd/holdfast → terraform     terraform → holdfast, zk
 //	ui, terraform, cmd/holdfast → internal/htpasswd
 //	chaos → holdfast
@@ -151,9 +153,6 @@ var arrows = map[string]part{
 		mayImport: []string{"", "reserve", "zk", "internal/survey", "internal/waitgraph"},
 		reason:    "a deed to a lock of others is one for the commands and for the page: this package asks nobody, prints nothing and knows no request",
 	},
-	"internal/mcp": {
-		reason: "a server of the Model Context Protocol has tools, whatever they do: this package knows no lock and no server of locks",
-	},
 	"ui": {
 		// The packages below internal/ follow the locks and find the waits, for the commands, too.
 		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/duration", "internal/htpasswd", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
@@ -174,11 +173,64 @@ var arrows = map[string]part{
 	},
 	"internal/daemon": {
 		mayImport: []string{"zkserver"},
-		external:  []string{"golang.org/x/sys"},
+		external:  []string{"github.com/coreos/go-systemd/v22/daemon", "golang.org/x/sys"},
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
+	"internal/cli/term": {
+		mayImport: []string{"", "internal/budget", "internal/supervise", "zk"},
+		external:  []string{"github.com/spf13", "golang.org/x/sys"},
+		reason:    "tables, messages and exit codes are for every command: this package knows no server, and no command",
+	},
+	"internal/cli/host": {
+		mayImport: []string{"internal/supervise", "internal/watchdog"},
+		external:  []string{"golang.org/x/sys"},
+		reason:    "to start a host is to start a process: this package knows no flags, no locks and no clients",
+	},
+	"internal/cli/conn": {
+		mayImport: []string{"", "internal/cli/host", "internal/cli/term", "zk", "zklocal"},
+		external:  []string{"github.com/spf13", "go.yaml.in/yaml/v3", "golang.org/x/sys"},
+		reason:    "every program that needs a server links this package: it must bring no command, and no library of one",
+	},
+	"internal/cli/version": {
+		mayImport: []string{"internal/cli/term"},
+		reason:    "every program has a version: this package knows no command",
+	},
+	"internal/cli/man": {
+		mayImport: []string{"internal/cli/term", "internal/cli/version"},
+		external:  []string{"github.com/spf13"},
+		reason:    "a manual page is made of the help of a command, whichever it is",
+	},
+	"internal/cli/program": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/man", "internal/cli/term", "internal/supervise"},
+		external:  []string{"github.com/spf13"},
+		reason:    "what the programs have in common knows none of them",
+	},
+	"internal/cli/outer": {
+		reason: "what the holdfast run around a process holds is in the environment: this package knows no server and no lock",
+	},
+	"internal/cli/who": {
+		mayImport: []string{"internal/cli/term"},
+		external:  []string{"github.com/spf13"},
+		reason:    "the name of a holder is two flags: this package knows no lock",
+	},
+	"internal/cli/show": {
+		mayImport: []string{"", "internal/cli/term", "reserve"},
+		reason:    "words and documents about a lock are made of what was read: this package reads nothing",
+	},
+	"internal/cli/mcp": {
+		mayImport: []string{
+			"", "internal/budget", "internal/cli/conn", "internal/cli/outer", "internal/cli/program", "internal/cli/show", "internal/cli/term", "internal/cli/version",
+			"internal/cli/who", "internal/lend", "internal/supervise", "internal/survey", "internal/waitgraph", "layout", "reserve", "zk",
+		},
+		external: []string{"github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13", "golang.org/x/sync"},
+		reason:   "an agent's program needs locks and the library of its protocol: it knows no other command",
+	},
+	"cmd/holdfast-mcp": {
+		mayImport: []string{"internal/cli/mcp", "internal/cli/program"},
+		reason:    "the program is its package and a main",
+	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "terraform", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/htpasswd", "internal/lend", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/man", "internal/cli/outer", "internal/cli/passwd", "internal/cli/program", "internal/cli/term", "internal/cli/tf", "internal/cli/version", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/htpasswd", "internal/lend", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -233,7 +285,7 @@ func forbidden(pkg, imp string) (reason string) {
 	if !ok {
 		return fmt.Sprintf("package %q has no place in the design: give it one there and in the arrows of internal/repotest/arch_test.go", pkg)
 	}
-	library := !within(pkg, "cmd")
+	library := !within(pkg, "cmd") && !within(pkg, "internal/cli")
 	for _, n := range never {
 		applies := n.from == "*" || n.from == "library" && library || n.from == name
 		// "log" matches exactly, since a library uses log/slog.
@@ -369,14 +421,28 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"ui", "holdfast/zkserver", "whatever server"},
 		{"ui", "holdfast/internal/deed", ""},
 		{"cmd/holdfast", "holdfast/internal/deed", ""},
-		{"cmd/holdfast", "holdfast/internal/mcp", ""},
-		{"internal/mcp", "holdfast/zk", "knows no lock"},
+		{"cmd/holdfast", "holdfast/internal/cli/conn", ""},
+		{"internal/cli/conn", "holdfast/internal/cli/term", ""},
+		{"internal/cli/conn", "github.com/spf13/cobra", ""},
+		{"internal/cli/conn", "charm.land/bubbletea/v2", "no library of one"},
+		{"internal/cli/conn", "holdfast/ui", "no command"},
+		{"internal/cli/term", "holdfast/internal/cli/conn", "no server"},
+		{"internal/cli/host", "holdfast/zk", "no clients"},
+		{"zklocal", "holdfast/internal/cli/host", "above it"},
+		{"cmd/holdfast", "holdfast/internal/cli/mcp", "they must offer"},
+		{"cmd/holdfast", "github.com/modelcontextprotocol/go-sdk/mcp", ""}, // TestTheCommandLinksLittle sees it
+		{"cmd/holdfast-mcp", "holdfast/internal/cli/mcp", ""},
+		{"cmd/holdfast-mcp", "holdfast/zk", "a main"},
+		{"internal/cli/mcp", "holdfast/internal/survey", ""},
+		{"internal/cli/mcp", "charm.land/bubbletea/v2", "no other command"},
+		{"internal/cli/mcp", "holdfast/ui", "no other command"},
 		{"internal/deed", "holdfast", ""},
 		{"internal/deed", "holdfast/ui", "knows no request"},
 		{"internal/deed", "github.com/spf13/cobra", "flags"},
 		{"internal/daemon", "holdfast/zkserver", ""},
 		{"internal/daemon", "holdfast/zk", "no clients"},
 		{"internal/daemon", "github.com/spf13/pflag", "flags"},
+		{"internal/daemon", "github.com/coreos/go-systemd/v22/dbus", "no clients"},
 		{"zkserver", "holdfast/internal/daemon", "must not need a client"},
 		{"cmd/holdfast", "holdfast/internal/daemon", ""},
 		{"cmd/holdfast", "holdfast/zklocal", ""},
@@ -438,9 +504,9 @@ func TestTheCommandLinksLittle(t *testing.T) {
 	modules := strings.Fields(string(out))
 	slices.Sort(modules)
 	want := []string{
-		"charm.land/bubbletea/v2", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/ansi",
+		"charm.land/bubbletea/v2", "github.com/HdrHistogram/hdrhistogram-go", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/ansi",
 		"github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows", "github.com/clipperhouse/displaywidth",
-		"github.com/clipperhouse/uax29/v2", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth", "github.com/muesli/cancelreader",
+		"github.com/clipperhouse/uax29/v2", "github.com/coreos/go-systemd/v22", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth", "github.com/muesli/cancelreader",
 		"github.com/rivo/uniseg", "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/xo/terminfo", "go.yaml.in/yaml/v3",
 		"golang.org/x/sync", "golang.org/x/sys", module,
 	}
@@ -450,5 +516,22 @@ func TestTheCommandLinksLittle(t *testing.T) {
 	}
 	if got := slices.Compact(modules); !slices.Equal(got, want) {
 		t.Errorf("holdfast links\n%q; want\n%q", got, want)
+	}
+}
+
+// A program that has its own user interface needs a server all the same. It gets no more than this with it.
+func TestAConnectionLinksLittle(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./internal/cli/conn").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := strings.Fields(string(out))
+	slices.Sort(modules)
+	want := []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "golang.org/x/sys", module}
+	if runtime.GOOS == "windows" {
+		want = slices.Insert(want, 0, "github.com/inconshreveable/mousetrap")
+	}
+	if got := slices.Compact(modules); !slices.Equal(got, want) {
+		t.Errorf("internal/cli/conn links\n%q; want\n%q", got, want)
 	}
 }

@@ -1,10 +1,12 @@
 package repotest
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -93,6 +95,17 @@ func TestEveryExportedNameHasADocComment(t *testing.T) {
 		if !ok {
 			t.Errorf("%s: no file has a package comment", folder)
 		}
+	}
+}
+
+// A reader sees all of the locks' documentation in one sitting.
+func TestGoDocOfTheLocksIsShort(t *testing.T) {
+	out, err := exec.Command("go", "doc", "-all", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(out, []byte("\n")); n < 500 || n > 1000 {
+		t.Errorf("go doc -all prints %d lines; want at most 1,000", n)
 	}
 }
 

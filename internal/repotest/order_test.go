@@ -48,21 +48,29 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,
-		order: `doc wait await kept detached join shared_list remove find listing watermark around kind directory place note pace queue`,
+		order: `doc wait await kept detached join shared_list remove find listing watermark around absent kind directory place note pace queue`,
 	},
 	{
 		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,
 		order: `doc list ahead slots detached detect layout attempt grammar contender`,
 	},
 	{
-		// The server, a connection's reader, the owner and the turns, the requests, the commit
+		dir: "internal/cli/conn", pkg: "holdfast/internal/cli/conn", atMost: 4,
+		order: `doc config_view flags config server contact tls_auth name`,
+	},
+	{
+		dir: "internal/cli/term", pkg: "holdfast/internal/cli/term", atMost: 4,
+		order: `doc flags fault exit_codes log say progress screen output color format duration`,
+	},
+	{
+		// The server, a connection's reader, the owner and the turns, the requests, the four-letter words, the commit
 		// and the answer, and last the files that all of them use.
-		dir: "zkserver", pkg: "holdfast/zkserver", atMost: 20,
+		dir: "zkserver", pkg: "holdfast/zkserver", atMost: 9,
 		order: `
 			doc check memory_conn server config reader inline owner turns
-			operate write read auth words set_limits alive session ending answer commit
-			conn tell unread buffers files admission limits now queue request operations stage
-			words_stat words_dump words_print footprint stats limit counters histogram unsent stop`,
+			operate write read auth words words_dump words_stat words_print set_limits alive session ending answer commit
+			tell unread buffers stop conn admission files limits now queue request operations stage
+			footprint stats limit counters histogram unsent`,
 	},
 }
 

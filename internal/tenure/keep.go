@@ -182,7 +182,7 @@ func (t *Tenure) serve() bool {
 	if w == nil {
 		return false
 	}
-	w.turn <- turn{hold: t.take(w)}
+	w.turn <- turn{hold: t.take(w.ctx, w.lock)}
 	return true
 }
 
@@ -204,8 +204,8 @@ func (t *Tenure) usable() (_ bool, wait <-chan struct{}) {
 	return true, nil
 }
 
-// take returns a Holder of a kept lock that is usable. t.mu must be held.
-func (t *Tenure) take(w *Caller) Holder {
+// take returns a Holder of a kept lock that is usable, for a caller with ctx. t.mu must be held.
+func (t *Tenure) take(ctx context.Context, l Locker) Holder {
 	t.endIdle()
 	k := t.keep
 	if k.marked {
@@ -213,7 +213,7 @@ func (t *Tenure) take(w *Caller) Holder {
 	} else {
 		k.timer.Stop()
 	}
-	h := w.Grant(t)
+	h := l.Grant(ctx, t)
 	t.admit(h)
 	return h
 }
@@ -234,19 +234,19 @@ func (t *Tenure) endIdle() {
 
 // Try is Wait for TryLock. It fails with queue.ErrLocked if the client holds the lock. It returns neither a Holder nor an
 // error if the lock is free as far as the client knows. Then the caller asks the ensemble, and calls Adopt.
-func (w *Caller) Try(ctx context.Context) (Holder, error) {
+func Try(ctx context.Context, k Key, l Locker) (Holder, error) {
 	for {
 		if ctx.Err() != nil { // a caller that has given up gets no lock
 			return nil, context.Cause(ctx)
 		}
-		all := allLines.Of(w.Client)
+		all := k.all
 		all.Lock()
-		q := all.m[w.Key]
+		q := all.m[k]
 		all.Unlock()
 		if q == nil {
 			return nil, nil
 		}
-		h, wait, free := q.take(w)
+		h, wait, free := q.take(ctx, l)
 		switch {
 		case h != nil || free:
 			return h, nil
@@ -263,7 +263,7 @@ func (w *Caller) Try(ctx context.Context) (Holder, error) {
 
 // take returns a Holder of the lock that q keeps, if nobody waits for it here. Otherwise wait is as in usable. free:
 // the line is empty, and about to be dropped.
-func (q *line) take(w *Caller) (h Holder, wait <-chan struct{}, free bool) {
+func (q *line) take(ctx context.Context, l Locker) (h Holder, wait <-chan struct{}, free bool) {
 	q.mu.Lock()
 	t, waited := q.tenure, q.waiting.Len() > 0 || q.contending
 	q.mu.Unlock()
@@ -274,20 +274,20 @@ func (q *line) take(w *Caller) (h Holder, wait <-chan struct{}, free bool) {
 	defer t.mu.Unlock()
 	usable, wait := t.usable()
 	if usable {
-		h = t.take(w)
+		h = t.take(ctx, l)
 	}
 	return h, wait, false
 }
 
 // Adopt lets the client keep a lock that TryLock has acquired, unless goroutines of the client wait in the line already.
-func (w *Caller) Adopt(t *Tenure) {
-	all := allLines.Of(w.Client)
+func Adopt(k Key, t *Tenure) {
+	all := k.all
 	all.Lock()
-	if all.m[w.Key] != nil {
+	if all.m[k] != nil {
 		all.Unlock()
 		return
 	}
-	q := &line{client: w.Client, key: w.Key, tenure: t}
+	q := &line{key: k, tenure: t}
 	all.add(q)
 	all.Unlock()
 	t.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	fifo "container/list"
 	"context"
 	"sync"
+	"unique"
 
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
@@ -17,11 +18,10 @@ import (
 // One goroutine, contend, joins the queue for all of them. It ends when it has acquired the lock, has failed, or nobody
 // waits.
 type line struct {
-	client *zk.Client
-	key    Key
+	key Key
 
 	mu         sync.Mutex // guards the fields below; Tenure.mu may be held around it
-	waiting    fifo.List  // of *Caller, first come first
+	waiting    fifo.List  // of *caller, first come first
 	contending bool
 	giveUp     context.CancelFunc // ends the attempt of contend
 	tenure     *Tenure            // that the line hands on; nil while the line does not have the lock
@@ -30,19 +30,27 @@ type line struct {
 
 // A Key names a line of a client. Callers with one key share a node.
 type Key struct {
-	Path  string
-	Queue string // of the grammar
-	Side  names.Side
-	Terms string // of the options
+	all  *lines
+	lock unique.Handle[string]
+	Side names.Side
 }
 
-// A Caller is one call of Lock or TryLock for a lock that is handed on or kept. It is for one use.
-type Caller struct {
-	Client *zk.Client
-	Key    Key
-	Enter  func(ctx context.Context) (*Tenure, error) // acquires the lock from the ensemble
-	Grant  func(t *Tenure) Holder                     // makes the caller's Holder; the tenure's mutex may be held
+// NewKey returns a key without a side. name has the lock's path and all options that make a difference to the node.
+func NewKey(c *zk.Client, name string) Key {
+	return Key{all: allLines.Of(c), lock: unique.Make(name)}
+}
 
+// A Locker is a lock that is handed on or kept.
+type Locker interface {
+	// Enter acquires the lock from the ensemble, without a Holder.
+	Enter(ctx context.Context, s names.Side) (*Tenure, error)
+	// Grant makes the Holder of a caller with ctx. The tenure's mutex may be held.
+	Grant(ctx context.Context, t *Tenure) Holder
+}
+
+// A caller is one call of Lock in a line.
+type caller struct {
+	lock  Locker
 	ctx   context.Context
 	turn  chan turn     // has room, so the sender never waits
 	place *fifo.Element // nil once the caller has left; guarded by the line's mu
@@ -70,14 +78,14 @@ func (l *lines) add(q *line) {
 	l.m[q.key] = q
 }
 
-// Wait stands in the line until it is the caller's turn. If the turn comes although ctx has ended, Wait returns the Holder
-// beside the cause of ctx, and the caller has to let it go.
-func (w *Caller) Wait(ctx context.Context) (Holder, error) {
+// Wait stands in the line k, for a lock, until it is the caller's turn. If the turn comes although ctx has ended, Wait
+// returns the Holder beside the cause of ctx, and the caller has to let it go.
+func Wait(ctx context.Context, k Key, l Locker) (Holder, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	w.ctx, w.turn = ctx, make(chan turn, 1)
-	q := w.stand()
+	w := &caller{lock: l, ctx: ctx, turn: make(chan turn, 1)}
+	q := w.stand(k)
 	q.serve()
 	select {
 	case t := <-w.turn:
@@ -94,14 +102,14 @@ func (w *Caller) Wait(ctx context.Context) (Holder, error) {
 	}
 }
 
-// stand adds w to the back of its line, and makes the line if there is none.
-func (w *Caller) stand() *line {
-	all := allLines.Of(w.Client)
+// stand adds w to the back of the line k, and makes the line if there is none.
+func (w *caller) stand(k Key) *line {
+	all := k.all
 	all.Lock()
 	defer all.Unlock()
-	q := all.m[w.Key]
+	q := all.m[k]
 	if q == nil {
-		q = &line{client: w.Client, key: w.Key}
+		q = &line{key: k}
 		all.add(q)
 	}
 	q.mu.Lock()
@@ -135,7 +143,7 @@ func (q *line) contend() {
 		q.giveUp = cancel
 		q.mu.Unlock()
 
-		t, err := first.Value.(*Caller).Enter(ctx)
+		t, err := first.Value.(*caller).lock.Enter(ctx, q.key.Side)
 		abandoned := ctx.Err() != nil
 		cancel()
 		switch {
@@ -162,7 +170,7 @@ func (q *line) begin(t *Tenure) bool {
 	q.tenure, q.handoffs, q.contending = t, 0, false
 	q.mu.Unlock()
 
-	first := w.Grant(t)
+	first := w.lock.Grant(w.ctx, t)
 	if !t.handOut(q, first) {
 		q.putBack(w)
 		return false
@@ -174,7 +182,7 @@ func (q *line) begin(t *Tenure) bool {
 // putBack makes w the first waiter again, because its turn has failed. If its context has ended, w gets
 // that error instead: it may already wait for its turn, since leave did not find it in the line (see
 // Wait), and nothing would ever remove it.
-func (q *line) putBack(w *Caller) {
+func (q *line) putBack(w *caller) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.tenure, q.contending = nil, true
@@ -226,7 +234,7 @@ func (t *Tenure) handOn() bool {
 		return false
 	}
 	q.handoffs++
-	h := w.Grant(t)
+	h := w.lock.Grant(w.ctx, t)
 	t.admit(h)
 	w.turn <- turn{hold: h}
 	return true
@@ -248,7 +256,7 @@ func (t *Tenure) leaveLine() {
 }
 
 // leave removes w from the line. It returns false if w's turn has come already.
-func (q *line) leave(w *Caller) bool {
+func (q *line) leave(w *caller) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w.place == nil {
@@ -263,19 +271,19 @@ func (q *line) leave(w *Caller) bool {
 }
 
 // next removes the first waiter and returns it, or nil. q.mu must be held.
-func (q *line) next() *Caller {
+func (q *line) next() *caller {
 	first := q.waiting.Front()
 	if first == nil {
 		return nil
 	}
-	w := q.waiting.Remove(first).(*Caller)
+	w := q.waiting.Remove(first).(*caller)
 	w.place = nil
 	return w
 }
 
 // tidy drops an empty line. The caller must hold neither allLines nor q.mu; it may hold Tenure.mu.
 func (q *line) tidy() {
-	all := allLines.Of(q.client)
+	all := q.key.all
 	all.Lock()
 	defer all.Unlock()
 	q.mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// BuildHoldfast builds the command holdfast into dir and returns its path. It
+// BuildHoldfast builds the command holdfast and the programs beside it into dir, and returns the path of holdfast. It
 // builds in the module that go.mod's replace points at, with that module's own
 // dependencies.
 func BuildHoldfast(ctx context.Context, dir string) (string, error) {
@@ -24,10 +24,10 @@ func BuildHoldfast(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("peers: where is the module holdfast: %w", err)
 	}
 	bin := filepath.Join(dir, "holdfast")
-	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "./cmd/holdfast")
+	build := exec.CommandContext(ctx, "go", "build", "-o", dir, "./cmd/holdfast", "./cmd/holdfast-mcp")
 	build.Dir = strings.TrimSpace(string(root))
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("peers: go build ./cmd/holdfast: %w\n%s", err, out)
+		return "", fmt.Errorf("peers: go build: %w\n%s", err, out)
 	}
 	return bin, nil
 }

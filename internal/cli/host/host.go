@@ -22,8 +22,9 @@ const (
 	// LogName is the name of the host's log in the directory of the store.
 	LogName = "host.log"
 
-	// Ready is the line of a detached serve on stdout when it serves, and Failed the beginning of the line if it cannot.
-	Ready  = "ready"
+	// Ready is the line of a detached serve on stdout when it serves.
+	Ready = "ready"
+	// Failed begins the line of a detached serve that cannot serve. The reason follows.
 	Failed = "failed: "
 )
 

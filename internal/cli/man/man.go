@@ -171,6 +171,9 @@ func seeAlso(cmd *cobra.Command) (also []string) {
 			}
 		}
 	}
+	if len(others) == 0 { // a program that holdfast runs by name
+		return []string{".BR holdfast (1)"}
+	}
 	for _, c := range others {
 		also = append(also, fmt.Sprintf(".BR %s (%d),", roff(pageName(c)), section(c)))
 	}

@@ -1,4 +1,4 @@
-package main
+package mcp
 
 import (
 	"context"
@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"holdfast"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/mcp"
 )
 
 // An agentHold is a lock or a lease that the agent holds.
@@ -20,13 +21,14 @@ type agentHold struct {
 	below string // of a lease, its path in the tree; otherwise ""
 	lease bool
 	hold  *holdfast.Hold
+	log   func(level sdk.LoggingLevel, text string)
 }
 
 // keep records a Hold. A goroutine of its own follows it until it ends.
-func (a *agent) keep(k *taker, h *holdfast.Hold) *agentHold {
+func (a *agent) keep(k *claim, h *holdfast.Hold, log func(sdk.LoggingLevel, string)) *agentHold {
 	a.mu.Lock()
 	a.last++
-	mine := &agentHold{id: strconv.Itoa(a.last), name: k.name, path: k.path, below: k.below, lease: k.kind.tree, hold: h}
+	mine := &agentHold{id: strconv.Itoa(a.last), name: k.name, path: k.path, below: k.below, lease: k.isLease, hold: h, log: log}
 	a.holds = append(a.holds, mine)
 	a.mu.Unlock()
 	go func() {
@@ -35,10 +37,10 @@ func (a *agent) keep(k *taker, h *holdfast.Hold) *agentHold {
 			select {
 			case <-revoked:
 				revoked = nil
-				a.tell("warning", fmt.Sprintf("ASKED FOR: somebody asks for %s (id %s). Release it as soon as you can.", term.Escape(mine.name), mine.id))
+				a.tell(mine, "warning", fmt.Sprintf("ASKED FOR: somebody asks for %s (id %s). Release it as soon as you can.", term.Escape(mine.name), mine.id))
 			case <-h.Context().Done():
 				if err := h.Err(); errors.Is(err, holdfast.ErrLost) && !a.over() && a.forget(mine) {
-					a.tell("error", fmt.Sprintf("LOST: %s (id %s) is no longer held, and another may hold it now: %s.", term.Escape(mine.name), mine.id, term.Escape(term.Cut(err.Error(), 300))))
+					a.tell(mine, "error", fmt.Sprintf("LOST: %s (id %s) is no longer held, and another may hold it now: %s.", term.Escape(mine.name), mine.id, term.Escape(term.Cut(err.Error(), 300))))
 				}
 				return
 			}
@@ -81,11 +83,11 @@ func (a *agent) own(path string) string {
 	return ""
 }
 
-func (a *agent) release(_ context.Context, c *mcp.Call) (*mcp.Result, error) {
+func (a *agent) release(_ context.Context, c *toolCall) (*toolResult, error) {
 	var args struct {
 		ID string `json:"id"`
 	}
-	if err := c.Arguments(&args); err != nil {
+	if err := c.arguments(&args); err != nil {
 		return nil, err
 	}
 	a.mu.Lock()

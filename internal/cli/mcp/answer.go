@@ -1,39 +1,40 @@
-package main
+package mcp
 
 import (
 	"context"
 	"errors"
 	"strings"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"holdfast/internal/cli/term"
-	"holdfast/internal/mcp"
 )
 
 // maxNews is how many pieces of news wait for the next answer.
 const maxNews = 1000
 
-// tell puts news before the next answer, and sends it at once, for clients that show what a server logs.
-func (a *agent) tell(level, text string) {
+// tell puts news of a Hold before the next answer, and sends it at once, for clients that show what a server logs.
+func (a *agent) tell(h *agentHold, level sdk.LoggingLevel, text string) {
 	a.mu.Lock()
 	if a.news = append(a.news, text); len(a.news) > maxNews {
 		a.news = a.news[1:]
 	}
 	a.mu.Unlock()
 	a.say.Line("%s", text)
-	a.server.Log(level, text)
+	h.log(level, text)
 }
 
 // answer makes a result. Some clients show the model only the data, so these have the text, too.
-func answer(text string, data map[string]any) *mcp.Result {
+func answer(text string, data map[string]any) *toolResult {
 	data["text"] = text
-	return &mcp.Result{Text: text, Data: data}
+	return &toolResult{text: text, data: data}
 }
 
 // withNews makes a tool's answers, and its errors, begin with the news. A call that was cancelled has no answer, so it
 // leaves the news to the next one.
-func (a *agent) withNews(call func(context.Context, *mcp.Call) (*mcp.Result, error)) func(context.Context, *mcp.Call) (*mcp.Result, error) {
-	return func(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
-		r, err := call(ctx, c)
+func (a *agent) withNews(run tool) tool {
+	return func(ctx context.Context, c *toolCall) (*toolResult, error) {
+		r, err := run(ctx, c)
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if len(a.news) == 0 || ctx.Err() != nil {
@@ -44,9 +45,9 @@ func (a *agent) withNews(call func(context.Context, *mcp.Call) (*mcp.Result, err
 		if err != nil {
 			return nil, errors.New(news + err.Error())
 		}
-		undo := r.Undo
-		r = answer(news+r.Text, r.Data.(map[string]any))
-		r.Undo = undo
+		undo := r.undo
+		r = answer(news+r.text, r.data)
+		r.undo = undo
 		return r, nil
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package mcp
 
 import (
 	"fmt"
@@ -76,18 +76,21 @@ func within(path, dir string) bool {
 	return dir == "" || path == dir || strings.HasPrefix(path, dir+"/")
 }
 
-// nameOf returns the name of a lock, or of a lease with the slashes of its path.
-func (a *agent) nameOf(path, tree string) string {
-	if below, ok := strings.CutPrefix(path, tree+"/"); ok {
-		if plain, err := zk.UnescapeName(below); err == nil {
-			return strings.TrimSuffix(a.tree+plain, "/")
+// slash begins the names of the queues in a tree, and separates the parts of a path in them.
+var slash = zk.EscapeName("/")
+
+// nameOf returns the name of a lock. A path in a tree is written with slashes.
+func (a *agent) nameOf(path string) string {
+	if root, below, ok := strings.Cut(path, "/"+slash); ok {
+		if plain, err := zk.UnescapeName(slash + below); err == nil {
+			return strings.TrimSuffix(a.LockName(root)+plain, "/")
 		}
 	}
 	return a.LockName(path)
 }
 
-// isAbove reports whether the queue at above is that of a path above another one of the tree.
-func isAbove(above, path, tree string) bool {
-	slash := zk.EscapeName("/")
-	return above != path && (above == tree+"/"+slash || strings.HasPrefix(path, above+slash))
+// isAbove reports whether the queue at above is that of a path above another one of the same tree.
+func isAbove(above, path string) bool {
+	root, _, _ := strings.Cut(path, "/"+slash)
+	return above != path && (above == root+"/"+slash || strings.HasPrefix(path, above+slash))
 }

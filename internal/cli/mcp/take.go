@@ -1,26 +1,17 @@
-package main
+package mcp
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/mcp"
-	"holdfast/layout"
 )
-
-// A want is what a call asks for.
-type want struct {
-	lock, path string // one of the two
-	shared     bool
-	why        string
-	wait       time.Duration
-}
 
 func waitOf(seconds *float64) (time.Duration, error) {
 	if seconds == nil {
@@ -32,30 +23,35 @@ func waitOf(seconds *float64) (time.Duration, error) {
 	return time.Duration(*seconds * float64(time.Second)), nil
 }
 
-func (a *agent) acquire(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
+func (a *agent) acquire(ctx context.Context, c *toolCall) (*toolResult, error) {
 	var args struct {
 		Lock        string   `json:"lock"`
 		Shared      bool     `json:"shared"`
 		WaitSeconds *float64 `json:"wait_seconds"`
 		Why         string   `json:"why"`
 	}
-	if err := c.Arguments(&args); err != nil {
+	if err := c.arguments(&args); err != nil {
 		return nil, err
 	}
 	wait, err := waitOf(args.WaitSeconds)
 	if err != nil {
 		return nil, err
 	}
-	return a.take(ctx, c, want{lock: args.Lock, shared: args.Shared, why: args.Why, wait: wait})
+	k, err := a.claimLock(args.Lock)
+	if err != nil {
+		return nil, told(err)
+	}
+	k.shared, k.why, k.wait = args.Shared, args.Why, wait
+	return a.take(ctx, c, k)
 }
 
-func (a *agent) lease(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
+func (a *agent) lease(ctx context.Context, c *toolCall) (*toolResult, error) {
 	var args struct {
 		Path        string   `json:"path"`
 		WaitSeconds *float64 `json:"wait_seconds"`
 		Why         string   `json:"why"`
 	}
-	if err := c.Arguments(&args); err != nil {
+	if err := c.arguments(&args); err != nil {
 		return nil, err
 	}
 	if args.Path == "" {
@@ -65,49 +61,51 @@ func (a *agent) lease(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.take(ctx, c, want{path: args.Path, why: args.Why, wait: wait})
+	k, err := a.claimPath(args.Path)
+	if err != nil {
+		return nil, told(err)
+	}
+	k.why, k.wait = args.Why, wait
+	return a.take(ctx, c, k)
 }
 
 // maxWhy bounds the reason, which everybody who lists the queue reads.
 const maxWhy = 1000
 
-// taken makes a taker for a want.
-func (a *agent) taken(w want, client string) (*taker, error) {
-	k := &taker{
-		Flags: a.Flags, target: a.target, name: w.lock, why: term.Cut(w.why, maxWhy),
-		try: w.wait == 0, bounded: w.wait > 0, wait: w.wait, say: a.say,
-		kind: kindFlags{shared: w.shared, layout: layoutFlag{layout.Curator}},
-	}
-	if err := a.who.apply(k); err != nil {
-		return nil, err
-	}
-	if _, chosen := k.labels["agent"]; client != "" && !chosen {
-		if k.labels == nil {
-			k.labels = make(map[string]string)
-		}
-		k.labels["agent"] = term.Cut(client, 100)
-	}
-	if w.path != "" {
-		below, err := a.leased(w.path)
-		if err != nil {
-			return nil, err
-		}
-		k.name = strings.TrimSuffix(a.tree+"/"+below, "/")
-		k.kind.tree = true
-	}
-	path, err := a.LockPath(k.name)
+// claimLock returns the lock with a name.
+func (a *agent) claimLock(name string) (*claim, error) {
+	path, err := a.LockPath(name)
 	if err != nil {
 		return nil, err
 	}
-	k.place, k.path, err = k.kind.place(k.name, path)
+	return &claim{agent: a, name: name, path: path, labels: a.labels}, nil
+}
+
+// claimPath returns the lease of a path of files.
+func (a *agent) claimPath(path string) (*claim, error) {
+	below, err := a.leased(path)
+	if err != nil {
+		return nil, err
+	}
+	k, err := a.claimLock(a.tree)
+	if err != nil {
+		return nil, err
+	}
+	k.name = strings.TrimSuffix(a.tree+"/"+below, "/")
+	k.inTree(below)
+	_, err = a.LockPath(k.name) // refuses names that others would mistake
 	return k, err
 }
 
 // take acquires a lock or a lease, and answers.
-func (a *agent) take(ctx context.Context, call *mcp.Call, w want) (*mcp.Result, error) {
-	k, err := a.taken(w, call.Client)
-	if err != nil {
-		return nil, told(err)
+func (a *agent) take(ctx context.Context, call *toolCall, k *claim) (*toolResult, error) {
+	k.why = term.Cut(k.why, maxWhy)
+	if _, chosen := k.labels["agent"]; call.client() != "" && !chosen {
+		k.labels = maps.Clone(k.labels)
+		if k.labels == nil {
+			k.labels = make(map[string]string)
+		}
+		k.labels["agent"] = term.Cut(call.client(), 100)
 	}
 	if own := a.conflicting(k); own != nil {
 		return heldByYou(k, own), nil
@@ -120,7 +118,7 @@ func (a *agent) take(ctx context.Context, call *mcp.Call, w want) (*mcp.Result, 
 		return nil, told(err)
 	}
 	stop := a.report(ctx, call, k, c)
-	h, err := k.enter(ctx, c, w.wait)
+	h, err := k.acquire(ctx, c)
 	stop()
 	if f, ok := errors.AsType[*term.Fault](err); ok && f.Code == term.ExitBusy {
 		if own := a.conflicting(k); own != nil { // another call has acquired it during the wait
@@ -132,18 +130,18 @@ func (a *agent) take(ctx context.Context, call *mcp.Call, w want) (*mcp.Result, 
 	if err != nil {
 		return nil, told(err)
 	}
-	mine := a.keep(k, h)
-	what := map[bool]string{true: "lease", false: "lock"}[mine.lease]
-	text := fmt.Sprintf("HELD: %s %s, id %s, fencing token %d. Release it with release as soon as the work is done.", what, term.Escape(k.name), mine.id, k.token(h))
-	r := answer(text, map[string]any{"held": true, "id": mine.id, "lock": k.name, "token": strconv.FormatInt(k.token(h), 10)})
-	r.Undo = func() {
+	mine := a.keep(k, h, call.logger(ctx))
+	what := map[bool]string{true: "lease", false: "lock"}[k.isLease]
+	text := fmt.Sprintf("HELD: %s %s, id %s, fencing token %d. Release it with release as soon as the work is done.", what, term.Escape(k.name), mine.id, h.Token())
+	r := answer(text, map[string]any{"held": true, "id": mine.id, "lock": k.name, "token": strconv.FormatInt(h.Token(), 10)})
+	r.undo = func() {
 		a.forget(mine)
 		_ = h.Unlock() // if it fails, the session ends
 	}
 	return r, nil
 }
 
-func heldByYou(k *taker, own *agentHold) *mcp.Result {
+func heldByYou(k *claim, own *agentHold) *toolResult {
 	return answer(fmt.Sprintf("NOT HELD: you hold %s already, as id %s. If that is for the same work, go on. Otherwise release it first: your wait would never end.", term.Escape(own.name), own.id),
 		map[string]any{"held": false, "own_id": own.id, "lock": k.name})
 }
@@ -152,7 +150,7 @@ func heldByYou(k *taker, own *agentHold) *mcp.Result {
 const reportEvery = 5 * time.Second
 
 // report tells the client how a wait gets on, until the caller calls stop.
-func (a *agent) report(ctx context.Context, call *mcp.Call, k *taker, c *conn.Connection) (stop func()) {
+func (a *agent) report(ctx context.Context, call *toolCall, k *claim, c *conn.Connection) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -164,14 +162,11 @@ func (a *agent) report(ctx context.Context, call *mcp.Call, k *taker, c *conn.Co
 			case <-time.After(pause):
 			}
 			text := "waiting for " + term.Escape(k.name)
-			for _, path := range k.paths() {
-				if queue := k.blocking(path, k.look(ctx, c.Client, path)); len(queue) > 0 && !k.owns(ctx, c.Client, queue[0]) {
-					text += ", held by " + holder(queue[0], time.Now())
-					break
-				}
+			if _, why := k.blocker(ctx, c.Client); why != "" {
+				text += ", " + why
 			}
 			if ctx.Err() == nil {
-				call.Progress(text)
+				call.progress(ctx, text)
 			}
 		}
 	}()
@@ -183,12 +178,12 @@ func (a *agent) report(ctx context.Context, call *mcp.Call, k *taker, c *conn.Co
 
 // conflicting returns what the agent holds that its own call would wait for. A shared lock waits for itself, too, if
 // somebody else has asked for the lock in between, so it counts.
-func (a *agent) conflicting(k *taker) *agentHold {
+func (a *agent) conflicting(k *claim) *agentHold {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, h := range a.holds {
-		if h.path == k.path && h.lease == k.kind.tree ||
-			h.lease && k.kind.tree && (within(k.below, h.below) || within(h.below, k.below)) {
+		if h.path == k.path && h.lease == k.isLease ||
+			h.lease && k.isLease && (within(k.below, h.below) || within(h.below, k.below)) {
 			return h
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package mcp
 
 import (
 	"context"
@@ -9,23 +9,25 @@ import (
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/mcp"
 	"holdfast/internal/waitgraph"
-	"holdfast/zk"
 )
 
-func (a *agent) blockers(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
+func (a *agent) blockers(ctx context.Context, c *toolCall) (*toolResult, error) {
 	var args struct {
 		Lock string `json:"lock"`
 		Path string `json:"path"`
 	}
-	if err := c.Arguments(&args); err != nil {
+	if err := c.arguments(&args); err != nil {
 		return nil, err
 	}
 	if (args.Lock == "") == (args.Path == "") {
 		return nil, errors.New("give lock or path, and not both")
 	}
-	k, err := a.taken(want{lock: args.Lock, path: args.Path}, "")
+	claim := a.claimLock
+	if args.Path != "" {
+		claim = a.claimPath
+	}
+	k, err := claim(args.Lock + args.Path)
 	if err != nil {
 		return nil, told(err)
 	}
@@ -39,14 +41,11 @@ func (a *agent) blockers(ctx context.Context, c *mcp.Call) (*mcp.Result, error) 
 	if err != nil {
 		return nil, told(err)
 	}
-	w, err := waitsBelow(ctx, a.Flags, link.Client, strings.TrimSuffix(a.Namespace, "/")+"/", nil)
-	if errors.Is(err, zk.ErrNoNode) {
-		return answer(fmt.Sprintf("%s is free.", term.Escape(k.name)), map[string]any{"blockers": []string{}}), nil
-	}
+	w, err := a.waits(ctx, link.Client)
 	if err != nil {
 		return nil, told(err)
 	}
-	b := &blockerWalk{waits: w, agent: a, session: session.ID(), seen: make(map[int]bool)}
+	b := &blockerWalk{Blocking: w, agent: a, session: session.ID(), seen: make(map[int]bool)}
 	for _, o := range b.holders(k) {
 		b.visit(o, fmt.Sprintf("%s holds %s", b.called(o), term.Escape(k.name)))
 	}
@@ -64,7 +63,7 @@ func (a *agent) blockers(ctx context.Context, c *mcp.Call) (*mcp.Result, error) 
 
 // A blockerWalk follows the waits from the holders of a lock.
 type blockerWalk struct {
-	*waits
+	*waitgraph.Blocking
 	agent   *agent
 	session int64 // of the agent
 	seen    map[int]bool
@@ -75,7 +74,7 @@ type blockerWalk struct {
 
 // holders returns the owners that keep the agent from a lock: its holders. For a lease, these are the holders of the
 // path and of the paths below it, who are readers of the path, and those who hold a path above it.
-func (b *blockerWalk) holders(k *taker) (owners []int) {
+func (b *blockerWalk) holders(k *claim) (owners []int) {
 	for i, l := range b.Locks {
 		above := slices.Contains(k.above, l.Path)
 		if l.Path != k.path && !above {
@@ -108,6 +107,39 @@ func (b *blockerWalk) called(owner int) string {
 	return b.owner(owner)
 }
 
+// owner names an owner, by the text of one of its places and by its sessions.
+func (b *blockerWalk) owner(owner int) string {
+	o := b.Owners[owner]
+	text := ""
+	for _, r := range slices.Concat(o.Holds, o.Waits) {
+		if text = b.Place(r).Owner; text != "" {
+			break
+		}
+	}
+	var sessions []string
+	for _, s := range o.Sessions {
+		sessions = append(sessions, fmt.Sprintf("0x%x", uint64(s)))
+	}
+	if len(sessions) == 0 {
+		sessions = []string{"no session"}
+	}
+	if text == "" {
+		text = "session"
+	}
+	return term.Escape(term.Cut(text, term.MaxCell)) + " " + strings.Join(sessions, " ")
+}
+
+// how says in what way the owner of a wait depends on the owner that it waits for.
+func (b *blockerWalk) how(s waitgraph.Step) string {
+	switch {
+	case s.Any:
+		return fmt.Sprintf("any of %d permits, one of them held by", len(b.Locks[s.Wait.Lock].Permits))
+	case !b.Held(s.For):
+		return "in the queue behind"
+	}
+	return "held by"
+}
+
 // maxChain is how many lines the walk makes at most.
 const maxChain = 50
 
@@ -128,16 +160,7 @@ func (b *blockerWalk) visit(owner int, line string) {
 	b.owners = append(b.owners, b.owner(owner))
 	for _, e := range b.Edges {
 		if e.Owner == owner && e.To != owner {
-			b.visit(e.To, fmt.Sprintf("%s waits for %s, %s %s", b.called(owner), b.lease(e.Wait), b.how(e.Step), b.called(e.To)))
+			b.visit(e.To, fmt.Sprintf("%s waits for %s, %s %s", b.called(owner), term.Escape(b.agent.nameOf(b.Locks[e.Wait.Lock].Path)), b.how(e.Step), b.called(e.To)))
 		}
 	}
-}
-
-// lease names a lock, and a lease as list does.
-func (b *blockerWalk) lease(r waitgraph.Ref) string {
-	tree, err := b.agent.LockPath(b.agent.tree)
-	if err != nil {
-		return b.lock(r)
-	}
-	return term.Escape(b.agent.nameOf(b.Locks[r.Lock].Path, tree))
 }

@@ -1,0 +1,90 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A tool is a function for the model. Its error is told to the model, which can do better in the next call. ctx ends when
+// the client cancels the call or has gone. Several calls can run at a time.
+type tool func(ctx context.Context, c *toolCall) (*toolResult, error)
+
+// A toolCall is one call of a tool.
+type toolCall struct {
+	*sdk.CallToolRequest
+	told int // pieces of progress
+}
+
+// arguments decodes the arguments into the struct that v points to. A name that it does not have is an error.
+func (c *toolCall) arguments(v any) error {
+	if len(c.Params.Arguments) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(strings.NewReader(string(c.Params.Arguments)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("arguments: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+// client returns the name and the version of the client.
+func (c *toolCall) client() string {
+	p := c.Session.InitializeParams()
+	if p == nil || p.ClientInfo == nil {
+		return ""
+	}
+	return strings.TrimSpace(p.ClientInfo.Name + " " + p.ClientInfo.Version)
+}
+
+// progress tells the client how a long call gets on, if it has asked for that.
+func (c *toolCall) progress(ctx context.Context, text string) {
+	token := c.Params.GetProgressToken()
+	if token == nil {
+		return
+	}
+	c.told++ // the protocol wants a number that grows
+	_ = c.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: float64(c.told), Message: text})
+}
+
+// logger returns a function that tells the client, after the call, what is the answer to no call. Since 2026-07-28, the
+// request says of which level.
+func (c *toolCall) logger(ctx context.Context) func(level sdk.LoggingLevel, text string) {
+	ctx = context.WithoutCancel(ctx)
+	return func(level sdk.LoggingLevel, text string) {
+		//lint:ignore SA1019 clients of the versions before 2026-07-28 show it
+		_ = c.Session.Log(ctx, &sdk.LoggingMessageParams{Level: level, Logger: "holdfast", Data: text})
+	}
+}
+
+// A toolResult is what a tool returns.
+type toolResult struct {
+	text string         // for the model
+	data map[string]any // the same, for programs
+
+	// undo is called if the client has cancelled the call: it gets no answer, so it does not know what the call did.
+	undo func()
+}
+
+// offer gives a tool to the server. The SDK would check the arguments by the schema, and describe a fault in terms of JSON
+// schemas. The tool does it in words for the model.
+func (a *agent) offer(description *sdk.Tool, run tool) {
+	run = a.withNews(run)
+	a.server.AddTool(description, func(ctx context.Context, request *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		answer := new(sdk.CallToolResult)
+		r, err := run(ctx, &toolCall{CallToolRequest: request})
+		if err != nil {
+			answer.SetError(err)
+			return answer, nil
+		}
+		if r.undo != nil {
+			a.stream.undoable(request.Extra.Header, r.undo)
+		}
+		answer.Content, answer.StructuredContent = []sdk.Content{&sdk.TextContent{Text: r.text}}, r.data
+		return answer, nil
+	})
+}

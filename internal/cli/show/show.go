@@ -1,0 +1,70 @@
+// Package show says in words, and in JSON, who holds a lock and who waits for it.
+package show
+
+import (
+	"fmt"
+	"time"
+
+	"holdfast"
+	"holdfast/internal/cli/term"
+	"holdfast/reserve"
+)
+
+// Owner returns the owner of a place and the reason, cut and escaped.
+func Owner(e holdfast.Entry) string {
+	s := e.Owner
+	switch {
+	case s == "" && e.Detached:
+		s = "id " + e.ID
+	case s == "":
+		s = "session " + Session(e.Session)
+	}
+	s = term.Escape(term.Cut(s, term.MaxCell))
+	if e.Reason != "" {
+		s += ` ("` + term.Escape(term.Cut(e.Reason, term.MaxCell)) + `")`
+	}
+	return s
+}
+
+// Session returns a session as ls and the servers' logs have it.
+func Session(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
+
+// Holder describes the first place of a queue.
+func Holder(e holdfast.Entry, now time.Time) string {
+	s := Owner(e) + " for " + heldFor(e, now)
+	if how := endOfDetached(e, now); how != "" {
+		s += " (" + how + ")"
+	}
+	return s
+}
+
+// heldFor returns how long a lock has been held. If the time is not known, it returns an upper bound:
+// the time since the holder joined the queue.
+func heldFor(e holdfast.Entry, now time.Time) string {
+	if e.HeldSince.IsZero() {
+		return "≤" + term.Age(e.Since, now)
+	}
+	return term.Age(e.HeldSince, now)
+}
+
+// endOfDetached says when a detached lock ends, and "" of others.
+func endOfDetached(e holdfast.Entry, now time.Time) string {
+	switch {
+	case !e.Detached:
+		return ""
+	case e.Expires.IsZero():
+		return "detached, without expiry"
+	case !now.Before(e.Expires):
+		return "detached, expired"
+	}
+	return "detached, expires in " + term.Age(now, e.Expires)
+}
+
+// Reservation says until when and for whom a lock is kept.
+func Reservation(r *reserve.Reservation) string {
+	by := term.Cut(r.Owner, term.MaxCell)
+	if by == "" {
+		by = fmt.Sprintf("the holder with the token %d", r.Token)
+	}
+	return fmt.Sprintf("held until %s by %s (--min-hold)", r.Until.UTC().Format(time.RFC3339), by)
+}
