@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/dashboard"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/mcp"
 )
@@ -23,7 +24,7 @@ const (
 )
 
 // programs are those that the command runs by name. The reference has them as commands.
-var programs = map[string]func() *cobra.Command{"mcp": mcp.New}
+var programs = map[string]func() *cobra.Command{"mcp": mcp.New, "ui": dashboard.New}
 
 // The reference of the command line is made from the help, so the two agree.
 func TestReferenceIsTheHelp(t *testing.T) {
@@ -47,18 +48,32 @@ func TestReferenceIsTheHelp(t *testing.T) {
 	}
 }
 
+// allCommands returns the commands below root, and those of the programs beside it.
+func allCommands(root *cobra.Command) (all []*cobra.Command) {
+	for _, cmd := range man.Commands(root)[1:] {
+		of, ok := programs[cmd.Name()]
+		if !ok || !isBeside(cmd) {
+			all = append(all, cmd)
+			continue
+		}
+		for _, sub := range man.Commands(of()) {
+			if sub.Name() != "man" {
+				all = append(all, sub)
+			}
+		}
+	}
+	return all
+}
+
 // reference returns the help of all commands as Markdown.
 func reference(root *cobra.Command) string {
 	var b strings.Builder
 	clients := conn.NewFlags().FlagSet
 	fmt.Fprintf(&b, "\n## holdfast\n\n```text\n%s\n```\n\n", root.Long)
 	flagTable(&b, clients)
-	for _, cmd := range man.Commands(root)[1:] {
+	for _, cmd := range allCommands(root) {
 		if cmd.IsAdditionalHelpTopicCommand() {
 			continue
-		}
-		if of, ok := programs[cmd.Name()]; ok && isBeside(cmd) {
-			cmd = of()
 		}
 		line := strings.TrimSuffix(cmd.CommandPath(), cmd.Name()) + cmd.Use
 		fmt.Fprintf(&b, "\n## %s\n\n`%s`\n\n%s.", cmd.CommandPath(), line, cmd.Short)

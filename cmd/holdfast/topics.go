@@ -14,7 +14,7 @@ import (
 func newTopics(g *conn.Flags) []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesTopic()},
-		{Use: "environment", Short: "Environment variables that holdfast reads and sets", Long: conn.EnvironmentTopic(g)},
+		{Use: "environment", Short: "Environment variables that holdfast reads and sets", Long: conn.EnvironmentTopic(g.FlagSet)},
 		{Use: "guarantees", Short: "What holdfast promises, and what it cannot promise", Long: guaranteesTopic},
 		{Use: "durations", Short: "How to write a duration", Long: durationsTopic},
 	}

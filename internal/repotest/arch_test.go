@@ -28,7 +28,7 @@ import (
 //	holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
 //	cmd/holdfast → internal/survey, internal/waitgraph     internal/survey → internal/waitgraph, internal/queue, internal/queue/names, zk
-//	cmd/holdfast, internal/supervise, ui → internal/duration
+//	cmd/holdfast, internal/cli, internal/supervise, ui → internal/duration
 //	cmd/holdfast → internal/deed     internal/deed → holdfast, zk, internal/survey, internal/waitgraph
 //	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
 //	reserve → holdfast, internal/lend, internal/queue, zk     cmd/holdfast, internal/deed → reserve
@@ -36,6 +36,7 @@ import (
 //	fence → holdfast
 //	cmd/holdfast → once     once → holdfast, internal/queue, internal/queue/names, zk
 //	cmd/holdfast, cmd/holdfast-mcp → internal/cli/program → internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
+//	cmd/holdfast-ui → internal/cli/dashboard → ui, zk, internal/daemon, internal/htpasswd, internal/cli/certs, internal/cli/passwd, internal/cli/program
 //	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/show, internal/cli/who, internal/cli/outer, holdfast, internal/survey, internal/waitgraph
 //	cmd/holdfast → terraform     terraform → holdfast, zk
 //	ui, terraform, cmd/holdfast → internal/htpasswd
@@ -177,7 +178,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"internal/cli/term": {
-		mayImport: []string{"", "internal/budget", "internal/supervise", "zk"},
+		mayImport: []string{"", "internal/budget", "internal/duration", "internal/supervise", "zk"},
 		external:  []string{"github.com/spf13", "golang.org/x/sys"},
 		reason:    "tables, messages and exit codes are for every command: this package knows no server, and no command",
 	},
@@ -187,7 +188,7 @@ var arrows = map[string]part{
 		reason:    "to start a host is to start a process: this package knows no flags, no locks and no clients",
 	},
 	"internal/cli/conn": {
-		mayImport: []string{"", "internal/cli/host", "internal/cli/term", "zk", "zklocal"},
+		mayImport: []string{"", "internal/cli/host", "internal/cli/term", "internal/duration", "internal/supervise", "zk", "zklocal"},
 		external:  []string{"github.com/spf13", "go.yaml.in/yaml/v3", "golang.org/x/sys"},
 		reason:    "every program that needs a server links this package: it must bring no command, and no library of one",
 	},
@@ -201,7 +202,7 @@ var arrows = map[string]part{
 		reason:    "a manual page is made of the help of a command, whichever it is",
 	},
 	"internal/cli/program": {
-		mayImport: []string{"internal/cli/conn", "internal/cli/man", "internal/cli/term", "internal/supervise"},
+		mayImport: []string{"internal/cli/conn", "internal/cli/man", "internal/cli/term", "internal/duration", "internal/supervise"},
 		external:  []string{"github.com/spf13"},
 		reason:    "what the programs have in common knows none of them",
 	},
@@ -224,6 +225,15 @@ var arrows = map[string]part{
 		},
 		external: []string{"github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13", "golang.org/x/sync"},
 		reason:   "an agent's program needs locks and the library of its protocol: it knows no other command",
+	},
+	"internal/cli/dashboard": {
+		mayImport: []string{"internal/cli/certs", "internal/cli/conn", "internal/cli/passwd", "internal/cli/program", "internal/cli/term", "internal/daemon", "internal/htpasswd", "ui", "zk"},
+		external:  []string{"github.com/spf13"},
+		reason:    "the program of the page is flags, a listener and package ui: it knows no other command",
+	},
+	"cmd/holdfast-ui": {
+		mayImport: []string{"internal/cli/dashboard", "internal/cli/program"},
+		reason:    "the program is its package and a main",
 	},
 	"cmd/holdfast-mcp": {
 		mayImport: []string{"internal/cli/mcp", "internal/cli/program"},
@@ -433,6 +443,12 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"cmd/holdfast", "github.com/modelcontextprotocol/go-sdk/mcp", ""}, // TestTheCommandLinksLittle sees it
 		{"cmd/holdfast-mcp", "holdfast/internal/cli/mcp", ""},
 		{"cmd/holdfast-mcp", "holdfast/zk", "a main"},
+		{"cmd/holdfast", "holdfast/ui", "they must offer"},
+		{"cmd/holdfast", "holdfast/internal/cli/dashboard", "they must offer"},
+		{"cmd/holdfast-ui", "holdfast/internal/cli/dashboard", ""},
+		{"cmd/holdfast-ui", "holdfast/ui", "a main"},
+		{"internal/cli/dashboard", "holdfast/ui", ""},
+		{"internal/cli/dashboard", "holdfast/terraform", "no other command"},
 		{"internal/cli/mcp", "holdfast/internal/survey", ""},
 		{"internal/cli/mcp", "charm.land/bubbletea/v2", "no other command"},
 		{"internal/cli/mcp", "holdfast/ui", "no other command"},

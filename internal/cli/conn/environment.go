@@ -55,10 +55,10 @@ var eventVariables = []variable{
 	{"HOLDFAST_AT", "when it happened"},
 }
 
-// EnvironmentTopic returns the text of holdfast help environment.
-func EnvironmentTopic(g *Flags) string {
+// EnvironmentTopic returns the text of holdfast help environment. clients are the flags of the client commands.
+func EnvironmentTopic(clients *pflag.FlagSet) string {
 	var flags []variable
-	g.FlagSet.VisitAll(func(f *pflag.Flag) {
+	clients.VisitAll(func(f *pflag.Flag) {
 		flags = append(flags, variable{EnvName(f.Name), "--" + f.Name})
 	})
 	list := func(variables []variable) string {
@@ -89,17 +89,17 @@ const maxUnknown = 5
 
 // warnUnknown names the variables of the environment that look like those of holdfast and are none. A misspelt
 // HOLDFAST_SERVER would give each machine locks of its own. The values may be secrets, and are not printed.
-func warnUnknown(g *Flags, cmd *cobra.Command) {
-	unknown := unknownVariables(g, os.Environ())
+func warnUnknown(clients *pflag.FlagSet, log *term.LogFlags, cmd *cobra.Command) {
+	unknown := unknownVariables(clients, os.Environ())
 	for _, name := range unknown[:min(len(unknown), maxUnknown)] {
 		hint := "holdfast help environment lists the variables"
-		if near := nearestVariable(g, name); near != "" {
+		if near := nearestVariable(clients, name); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		g.Log.Warn(cmd, "the environment variable %s has no effect: %s", term.Escape(term.Cut(name, 60)), hint)
+		log.Warn(cmd, "the environment variable %s has no effect: %s", term.Escape(term.Cut(name, 60)), hint)
 	}
 	if more := len(unknown) - maxUnknown; more > 0 {
-		g.Log.Warn(cmd, "%d more variables that begin with %s have no effect", more, ownVariables)
+		log.Warn(cmd, "%d more variables that begin with %s have no effect", more, ownVariables)
 	}
 }
 
@@ -108,10 +108,10 @@ const ownVariables = "HOLDFAST_"
 
 // unknownVariables returns the names in the environment that begin as holdfast's do and that it neither reads nor sets.
 // An empty variable counts as not set.
-func unknownVariables(g *Flags, environment []string) (unknown []string) {
+func unknownVariables(clients *pflag.FlagSet, environment []string) (unknown []string) {
 	for _, entry := range environment {
 		name, value, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, ownVariables) && value != "" && !slices.Contains(knownVariables(g), name) {
+		if strings.HasPrefix(name, ownVariables) && value != "" && !slices.Contains(knownVariables(clients), name) {
 			unknown = append(unknown, name)
 		}
 	}
@@ -120,8 +120,8 @@ func unknownVariables(g *Flags, environment []string) (unknown []string) {
 }
 
 // knownVariables returns the names of the variables that holdfast reads or sets.
-func knownVariables(g *Flags) (known []string) {
-	g.FlagSet.VisitAll(func(f *pflag.Flag) { known = append(known, EnvName(f.Name)) })
+func knownVariables(clients *pflag.FlagSet) (known []string) {
+	clients.VisitAll(func(f *pflag.Flag) { known = append(known, EnvName(f.Name)) })
 	for _, v := range slices.Concat(readVariables, givenVariables, eventVariables) {
 		known = append(known, v.name)
 	}
@@ -130,8 +130,8 @@ func knownVariables(g *Flags) (known []string) {
 
 // nearestVariable returns the known variable that the name is a misspelling of, or the one whose name ends with these
 // words, as in HOLDFAST_TIMEOUT. It returns "" if there is none.
-func nearestVariable(g *Flags, name string) string {
-	known := slices.DeleteFunc(knownVariables(g), func(name string) bool { return !strings.HasPrefix(name, ownVariables) })
+func nearestVariable(clients *pflag.FlagSet, name string) string {
+	known := slices.DeleteFunc(knownVariables(clients), func(name string) bool { return !strings.HasPrefix(name, ownVariables) })
 	if near := term.NearestWord(known, term.Cut(name, 60)); near != "" {
 		return near
 	}
@@ -141,4 +141,9 @@ func nearestVariable(g *Flags, name string) string {
 		}
 	}
 	return ""
+}
+
+// EnvName returns the environment variable that sets a flag. The command line wins.
+func EnvName(flag string) string {
+	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

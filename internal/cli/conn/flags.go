@@ -1,7 +1,6 @@
 package conn
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,12 +46,7 @@ func (g *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().AddFlagSet(g.FlagSet)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		err := g.Settle(cmd.Flags())
-		warnUnknown(g, cmd)
+		warnUnknown(g.FlagSet, &g.Log, cmd)
 		return err
 	}
-}
-
-// EnvName returns the environment variable that sets a flag. The command line wins.
-func EnvName(flag string) string {
-	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
