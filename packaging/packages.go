@@ -97,6 +97,7 @@ func (r *release) packageInfo(t target) (*nfpm.Info, error) {
 	for to, from := range map[string]string{
 		"/usr/lib/systemd/system/holdfast.service":    "holdfast.service",
 		"/usr/lib/systemd/system/holdfast-ui.service": "holdfast-ui.service",
+		"/usr/lib/systemd/system/holdfast-tf.service": "holdfast-tf.service",
 		"/usr/lib/sysusers.d/holdfast.conf":           "sysusers.conf",
 		"/usr/lib/tmpfiles.d/holdfast.conf":           "tmpfiles.conf",
 	} {

@@ -65,7 +65,7 @@ func TestUnitsAreValid(t *testing.T) {
 	if _, err := output(exec.Command("dpkg-deb", "-x", m.one(t, "*"+host.arch+".deb"), dir)); err != nil {
 		t.Fatal(err)
 	}
-	for _, unit := range []string{"holdfast.service", "holdfast-ui.service"} {
+	for _, unit := range []string{"holdfast.service", "holdfast-ui.service", "holdfast-tf.service"} {
 		path := filepath.Join(dir, "usr/lib/systemd/system", unit)
 		text, err := os.ReadFile(path)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/cli/dashboard"
 	"holdfast/internal/cli/mcp"
 	"holdfast/internal/cli/program"
+	"holdfast/internal/cli/tf"
 )
 
 // TestMain lets this test binary run as the command under test, too.
@@ -19,5 +20,6 @@ func TestMain(m *testing.M) {
 		"holdfast":     func() { os.Exit(program.Main(newRoot())) },
 		"holdfast-mcp": func() { os.Exit(program.Main(mcp.New())) },
 		"holdfast-ui":  func() { os.Exit(program.Main(dashboard.New())) },
+		"holdfast-tf":  func() { os.Exit(program.Main(tf.New())) },
 	})
 }

@@ -200,6 +200,45 @@ func TestAgentsAndCommandsShareALock(t *testing.T) {
 	}
 }
 
+// list and blockers know the locks of all libraries, and locks in a tree by the names that were typed.
+func TestAgentsSeeLocksOfAllLayouts(t *testing.T) {
+	t.Parallel()
+	env := agentStore(t)
+	a := startAgent(t, env, t.TempDir())
+	for _, args := range [][]string{{"--layout", "kazoo", "kaz"}, {"--tree", "repo/src"}, {"--of", "2", "sem"}, {"--node", "one"}} {
+		held := filepath.Join(t.TempDir(), "held")
+		cmd := exec.Command("holdfast", append(append([]string{"run", "--who", "bob"}, args...), "--", "sh", "-c", `touch "$0"; exec sleep 60`, held)...)
+		cmd.Env = env
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			_ = cmd.Wait()
+		})
+		for until := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(held); err == nil {
+				break
+			} else if time.Now().After(until) {
+				t.Fatalf("%v is not held", args)
+			}
+		}
+	}
+	list := "\n" + a.call("list", `{}`)
+	for _, want := range []string{"\nkaz: held by bob for ", "\nrepo/src: held by bob for ", "\nsem: held by bob for ", "; 1 of 2 permits in use", "\none: held by bob for "} {
+		if !strings.Contains(list, want) {
+			t.Errorf("no %q in %s", want, list)
+		}
+	}
+	if got := a.call("blockers", `{"lock":"kaz"}`); !strings.HasPrefix(got, "bob 0x") || !strings.HasSuffix(got, " holds kaz") {
+		t.Errorf("blockers: %s", got)
+	}
+	if got := a.call("acquire", `{"lock":"kaz","wait_seconds":0}`); !strings.HasPrefix(got, "error: kaz: ") {
+		t.Errorf("acquire: %s", got)
+	}
+	a.want("repo/src: held by bob", "list", `{"prefix":"repo/"}`)
+}
+
 func TestLeasesExcludeWhatIsAboveAndBelow(t *testing.T) {
 	t.Parallel()
 	env := agentStore(t)
@@ -275,6 +314,7 @@ func TestAnAgentThatEndsReleasesItsLocks(t *testing.T) {
 		"the client ends": func(a *scriptedAgent) int { a.in.Close(); return exitStatus(a.cmd.Wait()) },
 		"the client ends and reads no answer": func(a *scriptedAgent) int {
 			a.pipe.Close()
+			a.say(`{"jsonrpc":"2.0","id":99,"method":"ping"}`)
 			a.in.Close()
 			return exitStatus(a.cmd.Wait())
 		},

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"holdfast/internal/cli/dashboard"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/mcp"
+	"holdfast/internal/cli/tf"
 )
 
 var writeReference = flag.Bool("write", false, "write docs/reference/cli.md from the help")
@@ -24,7 +26,7 @@ const (
 )
 
 // programs are those that the command runs by name. The reference has them as commands.
-var programs = map[string]func() *cobra.Command{"mcp": mcp.New, "ui": dashboard.New}
+var programs = map[string]func() *cobra.Command{"mcp": mcp.New, "tf": tf.New, "ui": dashboard.New}
 
 // The reference of the command line is made from the help, so the two agree.
 func TestReferenceIsTheHelp(t *testing.T) {
@@ -48,33 +50,21 @@ func TestReferenceIsTheHelp(t *testing.T) {
 	}
 }
 
-// allCommands returns the commands below root, and those of the programs beside it.
-func allCommands(root *cobra.Command) (all []*cobra.Command) {
-	for _, cmd := range man.Commands(root)[1:] {
-		of, ok := programs[cmd.Name()]
-		if !ok || !isBeside(cmd) {
-			all = append(all, cmd)
-			continue
-		}
-		for _, sub := range man.Commands(of()) {
-			if sub.Name() != "man" {
-				all = append(all, sub)
-			}
-		}
-	}
-	return all
-}
-
 // reference returns the help of all commands as Markdown.
 func reference(root *cobra.Command) string {
 	var b strings.Builder
 	clients := conn.NewFlags().FlagSet
 	fmt.Fprintf(&b, "\n## holdfast\n\n```text\n%s\n```\n\n", root.Long)
 	flagTable(&b, clients)
-	for _, cmd := range allCommands(root) {
-		if cmd.IsAdditionalHelpTopicCommand() {
-			continue
+	var all []*cobra.Command
+	for _, cmd := range man.Commands(root)[1:] {
+		if of, ok := programs[cmd.Name()]; ok && isBeside(cmd) {
+			all = append(all, slices.DeleteFunc(man.Commands(of()), func(c *cobra.Command) bool { return c.Name() == "man" })...)
+		} else if !cmd.IsAdditionalHelpTopicCommand() {
+			all = append(all, cmd)
 		}
+	}
+	for _, cmd := range all {
 		line := strings.TrimSuffix(cmd.CommandPath(), cmd.Name()) + cmd.Use
 		fmt.Fprintf(&b, "\n## %s\n\n`%s`\n\n%s.", cmd.CommandPath(), line, cmd.Short)
 		if len(cmd.Aliases) > 0 {
@@ -91,7 +81,7 @@ func reference(root *cobra.Command) string {
 			}
 			b.WriteString("\n```\n")
 		}
-		if cmd.Name() == "serve" {
+		if cmd.CommandPath() == "holdfast serve" {
 			b.WriteString("\nThe flags are in [Settings of holdfast serve](serve.md).\n")
 			continue
 		}

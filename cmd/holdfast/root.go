@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/cli/tf"
 	"holdfast/internal/cli/version"
 )
 
@@ -71,8 +70,8 @@ environment), and so can configuration files and their profiles (holdfast help c
 		root.AddCommand(client)
 	}
 	root.AddCommand(
-		tf.New(g),
 		newBeside("ui", "Show locks, queues and deadlocks in a browser"),
+		newBeside("tf", "Run Terraform or OpenTofu with its state and its lock here"),
 		newBeside("mcp", "Give a coding agent locks over the Model Context Protocol"),
 	)
 	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())

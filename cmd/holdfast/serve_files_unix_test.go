@@ -3,13 +3,16 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"net"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"holdfast/zk"
 )
@@ -72,5 +75,47 @@ func TestACrowdAtAnyAddressLeavesTheServerItsFiles(t *testing.T) {
 				t.Errorf("serve: %v", err)
 			}
 		})
+	}
+}
+
+// A crowd connects to the backend for Terraform and says nothing. A client from the same address is answered, and the
+// backend has files for its own work.
+func TestACrowdAtTheBackendKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sh", "-c", `ulimit -n 128 && exec holdfast-tf serve --listen 127.0.0.1:0 --server "file://$1"`, "sh", filepath.Join(t.TempDir(), "store"))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	url := strings.TrimPrefix(strings.TrimSpace(line), "listening ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := strings.TrimPrefix(url, "http://")
+	for range 300 {
+		nc, err := net.DialTimeout("tcp", addr, 5*time.Second)
+		if err != nil {
+			t.Fatalf("the backend accepts no connection: %v", err)
+		}
+		t.Cleanup(func() { nc.Close() })
+	}
+	client := &http.Client{Timeout: patience}
+	resp, err := client.Post(url+"/tf/a/b", "application/json", strings.NewReader(`{"version":4,"serial":1,"lineage":"l"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("a state is answered with %s", resp.Status)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("tf serve: %v", err)
 	}
 }

@@ -38,8 +38,8 @@ import (
 //	cmd/holdfast, cmd/holdfast-mcp → internal/cli/program → internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
 //	cmd/holdfast-ui → internal/cli/dashboard → ui, zk, internal/daemon, internal/htpasswd, internal/cli/certs, internal/cli/passwd, internal/cli/program
 //	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/show, internal/cli/who, internal/cli/outer, holdfast, internal/survey, internal/waitgraph
-//	cmd/holdfast → terraform     terraform → holdfast, zk
-//	ui, terraform, cmd/holdfast → internal/htpasswd
+//	cmd/holdfast-tf → internal/cli/tf → terraform, internal/cli/act, internal/cli/certs, internal/cli/job, internal/cli/passwd     terraform → holdfast, zk
+//	ui, terraform, internal/cli/passwd, internal/cli/tf → internal/htpasswd
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
@@ -235,12 +235,44 @@ var arrows = map[string]part{
 		mayImport: []string{"internal/cli/dashboard", "internal/cli/program"},
 		reason:    "the program is its package and a main",
 	},
+	"internal/cli/job": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/term", "internal/duration", "internal/supervise"},
+		external:  []string{"github.com/spf13"},
+		reason:    "the end of a job is flags and an exit code: this package knows no lock, so tf links no other command",
+	},
+	"internal/cli/act": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/term", "internal/deed", "zk"},
+		external:  []string{"github.com/spf13"},
+		reason:    "a question and an audit line are the same whatever is done: this package knows no command",
+	},
+	"internal/cli/certs": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/term"},
+		external:  []string{"github.com/spf13"},
+		reason:    "certificates are files: this package knows no listener",
+	},
+	"internal/cli/passwd": {
+		mayImport: []string{"internal/cli/term", "internal/htpasswd"},
+		external:  []string{"github.com/charmbracelet/x/term", "github.com/spf13"},
+		reason:    "a line for a file of users is made of a name and a password: this package knows no page and no backend",
+	},
+	"internal/cli/tf": {
+		mayImport: []string{
+			"", "internal/cli/act", "internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/passwd", "internal/cli/program", "internal/cli/term",
+			"internal/daemon", "internal/deed", "internal/duration", "internal/htpasswd", "internal/supervise", "internal/watchdog", "terraform", "zk",
+		},
+		external: []string{"github.com/spf13"},
+		reason:   "the backend for Terraform is a client of any server: it knows no other command, and hosts no store",
+	},
+	"cmd/holdfast-tf": {
+		mayImport: []string{"internal/cli/program", "internal/cli/tf"},
+		reason:    "the program is its package and a main",
+	},
 	"cmd/holdfast-mcp": {
 		mayImport: []string{"internal/cli/mcp", "internal/cli/program"},
 		reason:    "the program is its package and a main",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/man", "internal/cli/outer", "internal/cli/passwd", "internal/cli/program", "internal/cli/term", "internal/cli/tf", "internal/cli/version", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/htpasswd", "internal/lend", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/man", "internal/cli/outer", "internal/cli/passwd", "internal/cli/program", "internal/cli/term", "internal/cli/version", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -452,6 +484,10 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"internal/cli/mcp", "holdfast/internal/survey", ""},
 		{"internal/cli/mcp", "charm.land/bubbletea/v2", "no other command"},
 		{"internal/cli/mcp", "holdfast/ui", "no other command"},
+		{"cmd/holdfast-tf", "holdfast/terraform", "a main"},
+		{"internal/cli/tf", "holdfast/terraform", ""},
+		{"internal/cli/tf", "holdfast/zkserver", "hosts no store"},
+		{"cmd/holdfast", "holdfast/terraform", "they must offer"},
 		{"internal/deed", "holdfast", ""},
 		{"internal/deed", "holdfast/ui", "knows no request"},
 		{"internal/deed", "github.com/spf13/cobra", "flags"},

@@ -55,6 +55,10 @@ var readings = []reading{
 		order: `doc list ahead slots detached detect layout attempt grammar contender`,
 	},
 	{
+		dir: "internal/cli/mcp", pkg: "holdfast/internal/cli/mcp", atMost: 0,
+		order: `mcp blockers list take agent holds tool answer stream claim paths`,
+	},
+	{
 		dir: "internal/cli/conn", pkg: "holdfast/internal/cli/conn", atMost: 4,
 		order: `doc config_view flags config environment stay server contact tls_auth name`,
 	},

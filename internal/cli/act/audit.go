@@ -24,6 +24,7 @@ type Flags struct {
 	Reason string
 }
 
+// Register gives a command the flags.
 func (f *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.Yes, "yes", "y", false, "do not ask; needed where standard input is no terminal")
 	cmd.Flags().StringVar(&f.Reason, "reason", "", "reason, for the audit line")

@@ -25,6 +25,7 @@ type Flags struct {
 	ClientAuth clientAuth
 }
 
+// Register adds the flags to f.
 func (s *Flags) Register(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.Listen, "listen-tls", nil, "TCP address for TLS 1.2 or newer (zks://), such as :2281; repeatable")
 	f.StringVar(&s.Cert, "tls-cert", "", "file with the certificate (PEM) for --listen-tls, followed by intermediate ones")

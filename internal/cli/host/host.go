@@ -82,21 +82,19 @@ func Start(dir string) error {
 	return fmt.Errorf("start a host: %s", reason)
 }
 
-// program returns the path of holdfast: this program, or, in a program beside it such as holdfast-ui, the one in the same
-// directory or in the PATH.
+// program returns the path of holdfast. It is this program, or, for holdfast-NAME, the one in its directory or in the PATH.
 func program() (string, error) {
-	const name = "holdfast"
 	exe, err := os.Executable()
-	if err != nil || !strings.HasPrefix(filepath.Base(exe), name+"-") {
+	if err != nil || !strings.HasPrefix(filepath.Base(exe), "holdfast-") {
 		return exe, err
 	}
 	if real, err := filepath.EvalSymlinks(exe); err == nil {
 		exe = real
 	}
-	if path, err := exec.LookPath(filepath.Join(filepath.Dir(exe), name)); err == nil {
+	if path, err := exec.LookPath(filepath.Join(filepath.Dir(exe), "holdfast")); err == nil {
 		return path, nil
 	}
-	return exec.LookPath(name)
+	return exec.LookPath("holdfast")
 }
 
 // awaitReady reads the output of a host up to "ready" or a failure. A host that has reported neither

@@ -34,6 +34,7 @@ type Flags struct {
 	shell      bool
 }
 
+// Register gives a command the flags.
 func (f *Flags) Register(cmd *cobra.Command) {
 	f.Signal = signalFlag(syscall.SIGTERM)
 	f.leftovers = term.Choice{Options: []string{"kill", "wait", "ignore"}}

@@ -62,7 +62,6 @@ func newAgent(g *conn.Flags, who *who.Flags, tree string) (*agent, error) {
 	}
 	a.say = g.Log.NewSayer(os.Stderr)
 	a.listen(os.Stdin, os.Stdout)
-	a.offerTools()
 	return a, nil
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"holdfast/internal/cli/term"
 )
 
@@ -14,7 +12,7 @@ import (
 const maxNews = 1000
 
 // tell puts news of a Hold before the next answer, and sends it at once, for clients that show what a server logs.
-func (a *agent) tell(h *agentHold, level sdk.LoggingLevel, text string) {
+func (a *agent) tell(h *agentHold, level, text string) {
 	a.mu.Lock()
 	if a.news = append(a.news, text); len(a.news) > maxNews {
 		a.news = a.news[1:]

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"holdfast"
 	"holdfast/internal/cli/term"
 )
@@ -21,11 +19,11 @@ type agentHold struct {
 	below string // of a lease, its path in the tree; otherwise ""
 	lease bool
 	hold  *holdfast.Hold
-	log   func(level sdk.LoggingLevel, text string)
+	log   func(level, text string)
 }
 
 // keep records a Hold. A goroutine of its own follows it until it ends.
-func (a *agent) keep(k *claim, h *holdfast.Hold, log func(sdk.LoggingLevel, string)) *agentHold {
+func (a *agent) keep(k *claim, h *holdfast.Hold, log func(level, text string)) *agentHold {
 	a.mu.Lock()
 	a.last++
 	mine := &agentHold{id: strconv.Itoa(a.last), name: k.name, path: k.path, below: k.below, lease: k.isLease, hold: h, log: log}

@@ -62,6 +62,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
+			a.offerTools()
 			supervise.SurviveBrokenPipe() // the client can end before it has read its answers
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()

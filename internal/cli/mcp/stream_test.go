@@ -174,7 +174,7 @@ func TestACancelledCallIsUndone(t *testing.T) {
 	c.cancel(`"2"`)
 	c.cancel("99")
 	c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}`)
-	for undone.Load() == 0 {
+	for until := time.Now().Add(10 * time.Second); undone.Load() == 0 && time.Now().Before(until); {
 		time.Sleep(time.Millisecond)
 	}
 	c.say(`{"jsonrpc":"2.0","id":3,"method":"ping"}`)

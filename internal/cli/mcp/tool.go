@@ -53,11 +53,11 @@ func (c *toolCall) progress(ctx context.Context, text string) {
 
 // logger returns a function that tells the client, after the call, what is the answer to no call. Since 2026-07-28, the
 // request says of which level.
-func (c *toolCall) logger(ctx context.Context) func(level sdk.LoggingLevel, text string) {
+func (c *toolCall) logger(ctx context.Context) func(level, text string) {
 	ctx = context.WithoutCancel(ctx)
-	return func(level sdk.LoggingLevel, text string) {
+	return func(level, text string) {
 		//lint:ignore SA1019 clients of the versions before 2026-07-28 show it
-		_ = c.Session.Log(ctx, &sdk.LoggingMessageParams{Level: level, Logger: "holdfast", Data: text})
+		_ = c.Session.Log(ctx, &sdk.LoggingMessageParams{Level: sdk.LoggingLevel(level), Logger: "holdfast", Data: text})
 	}
 }
 

@@ -12,6 +12,7 @@ type Choice struct {
 	Chosen  int
 }
 
+// Is reports whether an option is chosen.
 func (c *Choice) Is(option string) bool { return c.Options[c.Chosen] == option }
 
 func (c *Choice) String() string {

@@ -13,7 +13,7 @@ import (
 	"holdfast/zk"
 )
 
-func newTerraformForgive(g *conn.Flags) *cobra.Command {
+func newForgive(g *conn.Flags) *cobra.Command {
 	var act act.Flags
 	cmd := &cobra.Command{
 		Use:   "forgive [flags] PROJECT/WORKSPACE",
@@ -35,7 +35,7 @@ Exit codes:
 		Example: `  holdfast tf forgive --reason "nothing was created" network/prod`,
 		Args:    term.Operands("project/workspace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return tfAsk(cmd.Context(), g, "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return ask(cmd.Context(), g, "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				all, err := b.Unstored(ctx, ws)
 				switch {
 				case err != nil:
@@ -49,7 +49,7 @@ Exit codes:
 				if err := act.Confirm(cmd, "give it up", ws.String()); err != nil {
 					return err
 				}
-				err = tfAudit(ctx, g, cmd, c, "tf forgive", b.LockPath(ws), act.Reason, func() error {
+				err = audited(ctx, g, cmd, c, "tf forgive", b.LockPath(ws), act.Reason, func() error {
 					_, err := b.Forgive(ctx, ws)
 					return err
 				})

@@ -14,7 +14,7 @@ import (
 	"holdfast/zk"
 )
 
-func newTerraformFreeze(g *conn.Flags) *cobra.Command {
+func newFreeze(g *conn.Flags) *cobra.Command {
 	var end bool
 	cmd := &cobra.Command{
 		Use:   "freeze [flags] PROJECT/WORKSPACE [REASON]",
@@ -47,14 +47,14 @@ Exit codes:
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return tfAsk(cmd.Context(), g, "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return ask(cmd.Context(), g, "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				if !strings.Contains(args[0], "/") {
 					ws.Name = ""
 				}
 				path := strings.TrimSuffix("/tf/"+ws.String(), "/")
 				if end {
 					was := false
-					err := tfAudit(ctx, g, cmd, c, "tf freeze --end", path, "", func() (err error) {
+					err := audited(ctx, g, cmd, c, "tf freeze --end", path, "", func() (err error) {
 						was, err = b.Thaw(ctx, ws)
 						return err
 					})
@@ -68,7 +68,7 @@ Exit codes:
 					return err
 				}
 				f := terraform.Freeze{Reason: args[1], By: conn.Owner(), At: time.Now().UTC().Truncate(time.Second)}
-				err := tfAudit(ctx, g, cmd, c, "tf freeze", path, args[1], func() error { return b.Freeze(ctx, ws, f) })
+				err := audited(ctx, g, cmd, c, "tf freeze", path, args[1], func() error { return b.Freeze(ctx, ws, f) })
 				if err != nil {
 					return err
 				}

@@ -14,7 +14,7 @@ import (
 	"holdfast/zk"
 )
 
-func newTerraformHistory(g *conn.Flags) *cobra.Command {
+func newHistory(g *conn.Flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "history [flags] PROJECT/WORKSPACE",
 		Short: "List the kept versions of a state",
@@ -31,7 +31,7 @@ Exit codes:
 		Example: `  holdfast tf history network/prod`,
 		Args:    term.Operands("project/workspace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return tfAsk(cmd.Context(), g, "", args[0], func(ctx context.Context, _ *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return ask(cmd.Context(), g, "", args[0], func(ctx context.Context, _ *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				versions, err := b.History(ctx, ws)
 				if err != nil {
 					return err

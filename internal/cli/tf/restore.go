@@ -13,7 +13,7 @@ import (
 	"holdfast/zk"
 )
 
-func newTerraformRestore(g *conn.Flags) *cobra.Command {
+func newRestore(g *conn.Flags) *cobra.Command {
 	var stateDir string
 	var act act.Flags
 	cmd := &cobra.Command{
@@ -42,12 +42,12 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			return tfAsk(cmd.Context(), g, stateDir, args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return ask(cmd.Context(), g, stateDir, args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				if err := act.Confirm(cmd, fmt.Sprintf("restore version %d", number), ws.String()); err != nil {
 					return err
 				}
 				var v terraform.Version
-				err := tfAudit(ctx, g, cmd, c, "tf restore", b.LockPath(ws), act.Reason, func() (err error) {
+				err := audited(ctx, g, cmd, c, "tf restore", b.LockPath(ws), act.Reason, func() (err error) {
 					v, err = b.Restore(ctx, ws, number, conn.Owner())
 					return err
 				})

@@ -28,16 +28,16 @@ import (
 )
 
 const (
-	// tfAddress is where tf serve listens without --listen and --listen-tls.
-	tfAddress = "127.0.0.1:7482"
-	// tfConnections is how many connections all addresses of tf serve have open at most.
-	tfConnections = 512
-	// tfPatience is how long tf serve answers the requests that it has received, before it stops.
-	tfPatience = 5 * time.Second
+	// defaultAddress is where tf serve listens without --listen and --listen-tls.
+	defaultAddress = "127.0.0.1:7482"
+	// mostConnections is how many connections all addresses of tf serve have open at most.
+	mostConnections = 512
+	// patience is how long tf serve answers the requests that it has received, before it stops.
+	patience = 5 * time.Second
 )
 
-// tfServeFlags are the flags of tf serve.
-type tfServeFlags struct {
+// serveFlags are the flags of tf serve.
+type serveFlags struct {
 	listen, listenTLS   []string
 	cert, key, clientCA string // files
 	users, tokens       string // files
@@ -48,8 +48,8 @@ type tfServeFlags struct {
 	insecure            bool
 }
 
-func newTerraformServe(g *conn.Flags) *cobra.Command {
-	var f tfServeFlags
+func newServe(g *conn.Flags) *cobra.Command {
+	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve a backend for Terraform and OpenTofu",
@@ -92,9 +92,9 @@ Exit codes:
 	return cmd
 }
 
-func (t *tfServeFlags) register(f *pflag.FlagSet) {
+func (t *serveFlags) register(f *pflag.FlagSet) {
 	t.force = term.Choice{Options: []string{"allow", "refuse"}}
-	f.StringArrayVar(&t.listen, "listen", nil, "TCP address without encryption; repeatable (default "+tfAddress+", unless there is one with TLS)")
+	f.StringArrayVar(&t.listen, "listen", nil, "TCP address without encryption; repeatable (default "+defaultAddress+", unless there is one with TLS)")
 	f.StringArrayVar(&t.listenTLS, "listen-tls", nil, "TCP address with TLS, such as :7483; repeatable")
 	f.StringVar(&t.cert, "https-cert", "", "file with the certificate (PEM) for --listen-tls, followed by intermediate ones")
 	f.StringVar(&t.key, "https-key", "", "file with the private key (PEM) of --https-cert; other users must not be able to read it")
@@ -109,9 +109,9 @@ func (t *tfServeFlags) register(f *pflag.FlagSet) {
 }
 
 // check validates the flags.
-func (t *tfServeFlags) check() error {
+func (t *serveFlags) check() error {
 	if len(t.listen)+len(t.listenTLS) == 0 {
-		t.listen = []string{tfAddress}
+		t.listen = []string{defaultAddress}
 	}
 	known := t.users != "" || t.tokens != "" || t.clientCA != ""
 	switch {
@@ -159,7 +159,7 @@ func reachable(flag, addr string) (bool, error) {
 }
 
 // credentials reads the files.
-func (t *tfServeFlags) credentials() (c terraform.Credentials, err error) {
+func (t *serveFlags) credentials() (c terraform.Credentials, err error) {
 	for _, file := range []struct {
 		flag, path, hint string
 		parse            func(string) error
@@ -182,20 +182,20 @@ func (t *tfServeFlags) credentials() (c terraform.Credentials, err error) {
 }
 
 // keys reads the certificates. It returns nil without TLS.
-func (t *tfServeFlags) keys(log *slog.Logger) (*certs.Keyring, error) {
+func (t *serveFlags) keys(log *slog.Logger) (*certs.Keyring, error) {
 	files := certs.Flags{Cert: t.cert, Key: t.key, ClientCA: t.clientCA, Listen: t.listenTLS}
 	return files.Open(certs.Origins{"tls-cert": "serve: --https-cert", "tls-key": "serve: --https-key", "tls-client-ca": "serve: --https-client-ca"}, log)
 }
 
-// A tfServer serves the backend until it is closed.
-type tfServer struct {
+// A server serves the backend until it is closed.
+type server struct {
 	backend *terraform.Backend
 	http    *http.Server
 	addrs   []net.Listener
 	lines   []string
 }
 
-func (t *tfServeFlags) serve(g *conn.Flags, stdout io.Writer) error {
+func (t *serveFlags) serve(g *conn.Flags, stdout io.Writer) error {
 	log := (&term.ServerLog{Format: g.Log.Format}).Logger(os.Stderr)
 	daemon.LimitMemory()
 	watch := htpasswd.NewWatch(t.users, t.tokens)
@@ -216,7 +216,7 @@ func (t *tfServeFlags) serve(g *conn.Flags, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, err := tfConnect(g, at, say, signals)
+	c, err := connect(g, at, say, signals)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (t *tfServeFlags) serve(g *conn.Flags, stdout io.Writer) error {
 }
 
 // run serves until a signal of supervise.StopSignals arrives.
-func (s *tfServer) run(t *tfServeFlags, watch *htpasswd.Watch, keys *certs.Keyring, signals chan os.Signal, log *slog.Logger) error {
+func (s *server) run(t *serveFlags, watch *htpasswd.Watch, keys *certs.Keyring, signals chan os.Signal, log *slog.Logger) error {
 	failed := make(chan error, len(s.addrs))
 	for _, l := range s.addrs {
 		go func() { failed <- s.http.Serve(l) }()
@@ -273,8 +273,8 @@ func (s *tfServer) run(t *tfServeFlags, watch *htpasswd.Watch, keys *certs.Keyri
 }
 
 // open makes the backend and opens its addresses.
-func (t *tfServeFlags) open(c *zk.Client, cred terraform.Credentials, keys *certs.Keyring, log *slog.Logger) (_ *tfServer, err error) {
-	s := &tfServer{}
+func (t *serveFlags) open(c *zk.Client, cred terraform.Credentials, keys *certs.Keyring, log *slog.Logger) (_ *server, err error) {
+	s := &server{}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -283,13 +283,13 @@ func (t *tfServeFlags) open(c *zk.Client, cred terraform.Credentials, keys *cert
 	s.backend, err = terraform.New(terraform.Config{
 		Client: c, StateDir: t.stateDir, LocksOnly: t.locksOnly, Credentials: cred, Versions: t.versions,
 		RefuseForceUnlock: t.force.Is("refuse"), Logger: log, Admitted: daemon.Admit,
-		Audit: func(ctx context.Context, e terraform.Event) { auditTerraform(ctx, c, e, log) },
+		Audit: func(ctx context.Context, e terraform.Event) { auditForce(ctx, c, e, log) },
 	})
 	if err != nil {
 		return nil, term.Misconfigured("", "serve: %w", err)
 	}
 	all := slices.Concat(t.listen, t.listenTLS)
-	most := daemon.WithinFiles(tfConnections) / len(all)
+	most := daemon.WithinFiles(mostConnections) / len(all)
 	for i, addr := range all {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
@@ -304,12 +304,12 @@ func (t *tfServeFlags) open(c *zk.Client, cred terraform.Credentials, keys *cert
 		s.addrs = append(s.addrs, l)
 		s.lines = append(s.lines, fmt.Sprintf("listening %s://%s", protocol, l.Addr()))
 	}
-	s.http = tfHTTP(s.backend, log)
+	s.http = httpServer(s.backend, log)
 	return s, nil
 }
 
-// tfHTTP returns a server for a backend. The backend itself bounds the time for bodies.
-func tfHTTP(h http.Handler, log *slog.Logger) *http.Server {
+// httpServer returns a server for a backend. The backend itself bounds the time for bodies.
+func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		ConnContext: daemon.TrackConn, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -317,7 +317,7 @@ func tfHTTP(h http.Handler, log *slog.Logger) *http.Server {
 }
 
 // reload gives the backend the users and tokens that the files have now.
-func (s *tfServer) reload(t *tfServeFlags, log *slog.Logger) {
+func (s *server) reload(t *serveFlags, log *slog.Logger) {
 	cred, err := t.credentials()
 	if err == nil {
 		err = s.backend.SetCredentials(cred)
@@ -331,12 +331,12 @@ func (s *tfServer) reload(t *tfServeFlags, log *slog.Logger) {
 }
 
 // close can be called again.
-func (s *tfServer) close() {
+func (s *server) close() {
 	if s.backend != nil {
 		s.backend.Close() // requests that wait for a lock end
 	}
 	if s.http != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), tfPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		_ = s.http.Shutdown(ctx) // uploads end
 		cancel()
 		_ = s.http.Close()
@@ -346,8 +346,8 @@ func (s *tfServer) close() {
 	}
 }
 
-// tfConnect waits for a session, and gives up when a signal arrives.
-func tfConnect(g *conn.Flags, t conn.Target, say *term.Sayer, signals <-chan os.Signal) (*conn.Connection, error) {
+// connect waits for a session, and gives up when a signal arrives.
+func connect(g *conn.Flags, t conn.Target, say *term.Sayer, signals <-chan os.Signal) (*conn.Connection, error) {
 	t.ZK.CreateChroot = true
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -372,8 +372,8 @@ func tfConnect(g *conn.Flags, t conn.Target, say *term.Sayer, signals <-chan os.
 	}
 }
 
-// auditTerraform writes the audit line of a force-unlock.
-func auditTerraform(ctx context.Context, c *zk.Client, e terraform.Event, log *slog.Logger) {
+// auditForce writes the audit line of a force-unlock.
+func auditForce(ctx context.Context, c *zk.Client, e terraform.Event, log *slog.Logger) {
 	record, err := deed.Audited(ctx, c, deed.Entry{Action: "terraform force-unlock"}.Of(e.Path, e.Entry), deed.By{Name: e.From},
 		func() error { return e.Err })
 	log.Warn("terraform: force-unlock", "path", e.Path, "owner", e.Entry.Owner, "from", e.From, "outcome", record.Outcome, "err", err)

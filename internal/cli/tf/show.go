@@ -15,7 +15,7 @@ import (
 	"holdfast/zk"
 )
 
-func newTerraformShow(g *conn.Flags) *cobra.Command {
+func newShow(g *conn.Flags) *cobra.Command {
 	var stateDir, out string
 	cmd := &cobra.Command{
 		Use:   "show [flags] PROJECT/WORKSPACE [VERSION]",
@@ -42,7 +42,7 @@ Exit codes:
 				}
 				number = n
 			}
-			return tfAsk(cmd.Context(), g, stateDir, args[0], func(ctx context.Context, _ *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+			return ask(cmd.Context(), g, stateDir, args[0], func(ctx context.Context, _ *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
 				state, v, err := b.Read(ctx, ws, number)
 				if err != nil {
 					return err

@@ -20,6 +20,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/passwd"
+	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/duration"
@@ -29,20 +30,21 @@ import (
 	"holdfast/zk"
 )
 
-// tfFlags are the flags of tf -- COMMAND.
-type tfFlags struct {
+// runFlags are the flags of tf -- COMMAND.
+type runFlags struct {
 	project, workspace string
 	stateDir           string
 	locksOnly          bool
 	ends               job.Flags
 }
 
-func New(g *conn.Flags) *cobra.Command {
-	var f tfFlags
+// New returns the root of the program holdfast-tf.
+func New() *cobra.Command {
+	g := conn.NewFlags()
+	var f runFlags
 	cmd := &cobra.Command{
-		Use:        "tf [flags] -- COMMAND [ARG...]",
-		SuggestFor: []string{"terraform", "tofu"},
-		Short:      "Run Terraform or OpenTofu with its state and its lock here",
+		Use:   "tf [flags] -- COMMAND [ARG...]",
+		Short: "Run Terraform or OpenTofu with its state and its lock here",
 		Long: `tf runs a command, such as tofu apply, with a backend for its state and its lock. The backend listens on this
 machine, with a password of its own, and ends with the command. The configuration needs no more than
 
@@ -101,17 +103,16 @@ Exit codes:
 	cmd.Flags().StringVar(&f.stateDir, "state-dir", "", "existing directory for the states, which all users of the project share (default: in the server)")
 	cmd.Flags().BoolVar(&f.locksOnly, "locks-only", false, "keep the lock and no state: TF_HTTP_ADDRESS of the environment stays")
 	f.ends.Register(cmd)
-	for _, sub := range []*cobra.Command{newTerraformHistory(g), newTerraformShow(g), newTerraformRestore(g), newTerraformForgive(g), newTerraformFreeze(g), newTerraformServe(g)} {
+	for _, sub := range []*cobra.Command{newHistory(g), newShow(g), newRestore(g), newForgive(g), newFreeze(g), newServe(g)} {
 		g.Register(sub)
 		cmd.AddCommand(sub)
 	}
 	cmd.AddCommand(passwd.New("tf"))
-	g.Register(cmd)
-	return cmd
+	return program.New(cmd, g)
 }
 
 // target returns the workspace of the flags.
-func (f *tfFlags) target() (terraform.Workspace, error) {
+func (f *runFlags) target() (terraform.Workspace, error) {
 	project := f.project
 	if project == "" {
 		dir, err := os.Getwd()
@@ -128,7 +129,7 @@ func (f *tfFlags) target() (terraform.Workspace, error) {
 	return parsed, nil
 }
 
-func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, at job.Ending) error {
+func (f *runFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, at job.Ending) error {
 	if f.stateDir != "" {
 		if info, err := os.Stat(f.stateDir); err != nil || !info.IsDir() {
 			return term.Misconfigured("create it", "--state-dir %s: no such directory", term.Cut(f.stateDir, 200))
@@ -152,7 +153,7 @@ func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, a
 	supervise.Notify(signals, job.StopSignals(syscall.Signal(f.ends.Signal))...)
 	say := g.Log.NewLiveSayer(os.Stderr)
 	defer say.Flush()
-	c, err := tfConnect(g, t, say, signals)
+	c, err := connect(g, t, say, signals)
 	if err != nil {
 		return err
 	}
@@ -205,7 +206,7 @@ func (f *tfFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, a
 }
 
 // serve starts the gateway of one run on this machine, and returns the variables that lead the command to it.
-func (f *tfFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t conn.Target) (*tfServer, []string, error) {
+func (f *runFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t conn.Target) (*server, []string, error) {
 	const user = "holdfast"
 	password := crand.Text()
 	logs := term.ServerLog{Level: term.LogLevel{Level: slog.LevelWarn}, Format: g.Log.Format}
@@ -217,7 +218,7 @@ func (f *tfFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t c
 		Client: c, Credentials: terraform.OneUser(user, password), Ephemeral: true, StateDir: f.stateDir, LocksOnly: f.locksOnly, Logger: log,
 		Audit: func(ctx context.Context, e terraform.Event) {
 			e.From = conn.Owner()
-			auditTerraform(ctx, c, e, log)
+			auditForce(ctx, c, e, log)
 		},
 	})
 	if err != nil {
@@ -227,7 +228,7 @@ func (f *tfFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t c
 	if err != nil {
 		return nil, nil, &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("tf: %w", err)}
 	}
-	s := &tfServer{backend: b, http: tfHTTP(b, log)}
+	s := &server{backend: b, http: httpServer(b, log)}
 	go func() { _ = s.http.Serve(l) }() // it ends with close
 	address := "http://" + l.Addr().String() + "/tf/" + ws.String()
 	env := []string{
@@ -242,8 +243,8 @@ func (f *tfFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t c
 	return s, env, nil
 }
 
-// tfAsk runs f with a Backend for the subcommands. name is PROJECT or PROJECT/WORKSPACE.
-func tfAsk(ctx context.Context, g *conn.Flags, stateDir, name string, f func(context.Context, *zk.Client, *terraform.Backend, terraform.Workspace) error) error {
+// ask runs f with a Backend for the subcommands. name is PROJECT or PROJECT/WORKSPACE.
+func ask(ctx context.Context, g *conn.Flags, stateDir, name string, f func(context.Context, *zk.Client, *terraform.Backend, terraform.Workspace) error) error {
 	ws, err := terraform.ParseWorkspace(name)
 	if err != nil {
 		return term.Usage("", "tf: %w", err)
@@ -265,7 +266,7 @@ func tfAsk(ctx context.Context, g *conn.Flags, stateDir, name string, f func(con
 	})
 }
 
-// tfAudit leaves an audit line about a workspace.
-func tfAudit(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, action, path, reason string, do func() error) error {
+// audited leaves an audit line about a workspace.
+func audited(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, action, path, reason string, do func() error) error {
 	return act.Audited(ctx, g, cmd, c, deed.Entry{Action: action, Places: []deed.Place{{Path: path, Owner: conn.Owner(), Token: "0"}}}, reason, do)
 }

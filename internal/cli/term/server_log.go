@@ -14,12 +14,14 @@ type ServerLog struct {
 	Format LogFormat
 }
 
+// Register adds the flags to f.
 func (l *ServerLog) Register(f *pflag.FlagSet) {
 	l.Format = "text"
 	f.Var(&l.Level, "log-level", "lowest level to log: debug, info, warn or error")
 	f.Var(&l.Format, "log-format", "format of the log on stderr: text or json")
 }
 
+// Logger returns a logger that writes to w.
 func (l *ServerLog) Logger(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: l.Level.Level}
 	if l.Format == "json" {
@@ -31,8 +33,10 @@ func (l *ServerLog) Logger(w io.Writer) *slog.Logger {
 // A LogLevel is a flag; its zero value is info.
 type LogLevel struct{ slog.Level }
 
+// LogLevels has the levels by their names.
 var LogLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
+// Set accepts the name of a level.
 func (l *LogLevel) Set(s string) error {
 	level, known := LogLevels[s]
 	if !known {
@@ -51,4 +55,5 @@ func (l *LogLevel) String() string {
 	return l.Level.String()
 }
 
+// Type returns the name of the value in the help.
 func (*LogLevel) Type() string { return "level" }
