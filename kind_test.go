@@ -441,6 +441,7 @@ func TestKindsUnderOneNameExcludeOrRefuse(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				synctest.Wait() // shards that still take their shards would see the second, and withdraw
 				c, began := client(t, srv), time.Now()
 				got, err := second.enter(t.Context(), c)
 				if d := time.Since(began); d > 0 && first.use && second.use {

@@ -100,6 +100,37 @@ func TestOthersUnderTheNameAreRefused(t *testing.T) {
 	}
 }
 
+// A session that has seen no tree above its lock watches for one, and sees one that comes, on Apache's server as on
+// holdfast's. Also a private one: its directory does not hide.
+func TestTreeThatComesLaterIsSeen(t *testing.T) {
+	s := newStage(t)
+	for name, opts := range map[string][]holdfast.Option{
+		"open":    nil,
+		"private": {holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "auth"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s.in(t)
+			dir := s.directory("later-" + name)
+			ann := dialURL(t, "zk://"+s.addr, func(cfg *zk.Config) { cfg.Auth = []zk.Auth{zk.DigestAuth("ann", "secret")} })
+			m := holdfast.NewMutex(s.admin, dir+"/orders/7")
+			for range 2 {
+				h, err := m.Lock(s.ctx)
+				must(t, err)
+				must(t, h.Unlock())
+			}
+			h, err := holdfast.NewTree(ann, dir, opts...).Path("customers").Lock(s.ctx)
+			must(t, err)
+			if other, err := m.TryLock(s.ctx); err == nil {
+				other.Unlock()
+				t.Error("held beside a tree")
+			} else if !errors.Is(err, holdfast.ErrKind) && !errors.Is(err, zk.ErrNoAuth) {
+				t.Error(err)
+			}
+			must(t, h.Unlock())
+		})
+	}
+}
+
 // A node whose whole name is the number, as the nodes of Vitess, on Apache's server as on holdfast's.
 func TestNumberAloneIsANameOfAPlace(t *testing.T) {
 	s := newStage(t)

@@ -21,7 +21,7 @@ func ofTheHost() []mutant {
 		},
 		{
 			number: 194, bug: "a session that lasts longer than was asked for is used all the same", where: "most clients",
-			edits: []edit{{"cmd/holdfast/acquire.go", "timeout <= g.Timeout {", "timeout > 0 {"}},
+			edits: []edit{{"internal/cli/conn/session.go", "timeout <= g.Timeout {", "timeout > 0 {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestASessionLongerThanAskedForIsRefused"},
 		},
 		{

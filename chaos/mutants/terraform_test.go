@@ -108,9 +108,36 @@ func ofTerraform() []mutant {
 			edits: []edit{{"terraform/state.go", "\t\tb.remember(b.LockPath(ws)+\" \"+id, notArrived) // UNLOCK", "\t\t// UNLOCK"}},
 			tests: []string{"TestUnlockBeforePostHasBegun"},
 		},
+		{
+			number: 1101, bug: "a crowd without a login takes all connections", where: "holdfast until b1e0e1e",
+			edits: []edit{{"internal/daemon/admission.go", "if len(l.newcomers) > l.room {", "if len(l.newcomers) > 4*l.room {"}},
+			pkg:   "internal/daemon", tests: []string{"TestNewcomersHaveAQuarterOfTheConnections"},
+		},
+		{
+			number: 1102, bug: "a crowd from one address takes the place of a newcomer from another", where: "–",
+			edits: []edit{{"internal/daemon/admission.go", "if count[c.network] > count[least.network] {", "if count[c.network] > len(l.newcomers) {"}},
+			pkg:   "internal/daemon", tests: []string{"TestNewcomersHaveAQuarterOfTheConnections"},
+		},
+		{
+			number: 1103, bug: "a user who has logged in before waits for the hashes of a guesser", where: "–",
+			edits: []edit{{"internal/htpasswd/users.go", "\tif user, ok := u.Proven(name, password); ok {\n\t\treturn user, true\n\t}\n\ta, known", "\ta, known"}},
+			pkg:   "internal/htpasswd", tests: []string{"TestProvenPasswordsDoNotWaitForGuesses"},
+		},
+		{
+			number: 1104, bug: "the right password of the old line is right for the new one", where: "–",
+			edits: []edit{{"internal/htpasswd/users.go", "before != nil && before.User == a.User {", "before != nil {"}},
+			pkg:   "internal/htpasswd", tests: []string{"TestProvenPasswordsDoNotWaitForGuesses"},
+		},
+		{
+			number: 1105, bug: "guesses at the backend need not wait", where: "holdfast until b1e0e1e",
+			edits: []edit{{"terraform/auth.go", "wait > 0 {", "wait < 0 {"}},
+			tests: []string{"TestGuessesHaveToWait"},
+		},
 	}
 	for i := range all {
-		all[i].pkg = "terraform"
+		if all[i].pkg == "" {
+			all[i].pkg = "terraform"
+		}
 	}
 	return all
 }

@@ -56,7 +56,7 @@ func TestPagesWork(t *testing.T) {
 		t.Skip("takes long: go test without -short runs it")
 	}
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "./cmd/holdfast").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", bin, "./cmd/...").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, tool := range []string{"goose", "migrate", "atlas"} { // the pages run them under a lock
