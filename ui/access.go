@@ -43,9 +43,11 @@ type AccessConfig struct {
 	Users    *Users
 	Owner    string            // the user with the one-time token, for the audit
 	Announce func(path string) // is called with the path of the URL with a one-time token: now, and after each use
-	ReadOnly bool              // nobody acts
-	Hosts    []string          // names in URLs by which browsers may reach the page, without port
-	Logger   *slog.Logger      // nil: silent
+	// Admitted is called with each request of a user who is logged in. Nil: nothing.
+	Admitted func(*http.Request)
+	ReadOnly bool         // nobody acts
+	Hosts    []string     // names in URLs by which browsers may reach the page, without port
+	Logger   *slog.Logger // nil: silent
 }
 
 const (
@@ -234,6 +236,9 @@ func (a *Access) protect(next http.Handler) http.Handler {
 		if l == nil {
 			a.askToLogIn(w, r)
 			return
+		}
+		if a.cfg.Admitted != nil {
+			a.cfg.Admitted(r)
 		}
 		p := Person{l.name, l.role, r.RemoteAddr}
 		if a.cfg.ReadOnly {

@@ -18,6 +18,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/deed"
+	"holdfast/internal/duration"
 	"holdfast/layout"
 	"holdfast/zk"
 )
@@ -309,7 +310,7 @@ func (s *acts) failed(w http.ResponseWriter, r *http.Request, err error, begun b
 func placeNow(path string, e holdfast.Entry) actPlace {
 	p := actPlace{
 		Lock: plain(path), Token: strconv.FormatInt(e.Token, 10), Owner: plain(ownerName(e)), Why: plain(e.Reason), Session: deed.SessionText(e.Session), Held: e.Held,
-		Age: max(time.Since(e.Since), 0).Round(time.Second).String(),
+		Age: duration.Age(time.Since(e.Since)),
 	}
 	if e.Detached {
 		p.Session = "detached"

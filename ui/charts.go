@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/duration"
 	"holdfast/internal/waitgraph"
 )
 
@@ -73,7 +74,7 @@ func newGantt(turns []turn, gaps []gap, now time.Time) (g gantt) {
 				until = t.Acquired
 			}
 			if w := x(until) - x(t.Queued); w > 0.5 {
-				r.Bars = append(r.Bars, bar{X: x(t.Queued), W: w, Wait: true, Text: "waited " + took(until.Sub(t.Queued))})
+				r.Bars = append(r.Bars, bar{X: x(t.Queued), W: w, Wait: true, Text: "waited " + duration.Measured(until.Sub(t.Queued))})
 			}
 		}
 		if !t.Acquired.IsZero() && end.After(begin) {
@@ -83,7 +84,7 @@ func newGantt(turns []turn, gaps []gap, now time.Time) (g gantt) {
 			}
 			r.Holds++
 			r.Total += end.Sub(from)
-			r.Bars = append(r.Bars, bar{X: x(from), W: max(1.5, x(end)-x(from)), Open: open, Text: "held for " + took(end.Sub(t.Acquired)) + " until " + end.UTC().Format("15:04:05")})
+			r.Bars = append(r.Bars, bar{X: x(from), W: max(1.5, x(end)-x(from)), Open: open, Text: "held for " + duration.Measured(end.Sub(t.Acquired)) + " until " + end.UTC().Format("15:04:05")})
 		}
 	}
 	slices.SortStableFunc(order, func(a, b *ganttRow) int { return int(b.Total.Milliseconds() - a.Total.Milliseconds()) })

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"holdfast/internal/duration"
 )
 
 // A frame is what all pages have.
@@ -190,7 +192,7 @@ var functions = template.FuncMap{
 	"tiny":  func(s string) string { return printable(s, 24) },
 	"hex":   hex,
 	"age":   age,
-	"took":  took,
+	"took":  duration.Measured,
 	"utc":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
 	"stamp": func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
 	"zero":  func(t time.Time) bool { return t.IsZero() },
@@ -230,31 +232,12 @@ func printable(s string, most int) string {
 
 func hex(session int64) string { return fmt.Sprintf("0x%x", uint64(session)) }
 
-// age returns the time since t in words.
+// age returns the time since t.
 func age(now, t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return took(now.Sub(t))
-}
-
-func took(d time.Duration) string {
-	switch {
-	case d < 0:
-		d = 0
-		fallthrough
-	case d < time.Second:
-		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+	return duration.Age(now.Sub(t))
 }
 
 // hue returns the class of the color of an owner.

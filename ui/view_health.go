@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"holdfast/internal/duration"
 )
 
 type healthBody struct {
@@ -38,7 +40,7 @@ func (u *UI) health(r *http.Request, v view, f *frame) {
 		{"Locks below", u.cfg.Prefix},
 		{"Session of this page", hex(c.Session)},
 		{"Session timeout", c.Timeout.String()},
-		{"Last answer took", took(c.Trip)},
+		{"Last answer took", duration.Measured(c.Trip)},
 		{"Complete as of", proven},
 		{"Watch", watch},
 		{"Nodes watched", strconv.Itoa(c.Nodes)},

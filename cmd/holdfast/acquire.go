@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/zk"
 )
 
@@ -25,9 +26,14 @@ type waitFlags struct {
 }
 
 func (f *waitFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if the lock is held. (For a lock that a program only keeps, wait a second at most.) If no server answers, give up after the session timeout")
+	f.registerTry(cmd, "the lock is held. (For a lock that a program only keeps, wait a second at most.)")
 	term.DurationVar(cmd.Flags(), &f.wait, "wait", "w", 0, "wait at most this long, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
 	cmd.Flags().StringVar(&f.why, "why", "", "reason for holding the lock, shown to waiters and in ls and status")
+}
+
+// registerTry registers -n. busy says what there is to wait for.
+func (f *waitFlags) registerTry(cmd *cobra.Command, busy string) {
+	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if "+busy+" If no server answers, give up after the session timeout")
 }
 
 // A taker acquires one lock, or several as one, for one command.
@@ -385,7 +391,7 @@ func (k *taker) unanswered(c *conn.Connection, after time.Duration, err error) e
 	if e, ok := errors.AsType[*holdfast.Error](err); ok {
 		err = e.Err
 	}
-	return &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("%s: timed out after %v, and nobody is known to hold it: %v%s", k.name, after, err, c.Contact.Trouble()), Hint: "holdfast doctor examines the server"}
+	return &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("%s: timed out after %v, and nobody is known to hold it: %v%s", k.name, duration.Text(after), err, c.Contact.Trouble()), Hint: "holdfast doctor examines the server"}
 }
 
 // lostContact returns the error of a wait that lost contact with all servers.

@@ -247,7 +247,7 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 		k.bounded, k.wait = true, time.Hour
 		start := time.Now()
 		_, err = k.take(nil)
-		if term.Explain(err).Code != term.ExitBusy || err.Error() != "job: timed out after 1h0m0s: held by somebody for 1h0m2s" {
+		if term.Explain(err).Code != term.ExitBusy || err.Error() != "job: timed out after 1h: held by somebody for 1h2s" {
 			t.Errorf("take: %v; want busy", err)
 		}
 		if d := time.Since(start); d != time.Hour {

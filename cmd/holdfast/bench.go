@@ -16,6 +16,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/zk"
 )
 
@@ -114,7 +115,7 @@ func (f *benchFlags) check() error {
 	case f.locks < 1 || f.locks > 100_000:
 		return term.Usage("", "--locks %d is out of range: want 1 to 100000", f.locks)
 	case f.duration < 100*time.Millisecond || f.duration > 24*time.Hour:
-		return term.Usage("give a time such as 10s", "--duration %v is out of range: want 100ms to 24h", f.duration)
+		return term.Usage("give a time such as 10s", "--duration %v is out of range: want 100ms to 1d", f.duration)
 	case f.hold < 0 || f.hold >= f.duration:
 		return term.Usage("", "--hold %v: want 0 or more, and less than --duration %v", f.hold, f.duration)
 	case !slices.Contains([]string{modeMutex, modeRW, modeSemaphore}, f.mode):
@@ -273,8 +274,8 @@ func (b *benchmark) progress(ctx context.Context) (stop func()) {
 			}
 			b.mu.Lock()
 			elapsed := time.Since(b.began)
-			line := fmt.Sprintf("%v of %v: %d cycles, %.0f/s, wait p99 %s, %s", elapsed.Round(time.Second), b.duration,
-				b.cycles, float64(b.cycles)/elapsed.Seconds(), short(b.wait.percentile(99)), term.Count(int(b.errors), "error"))
+			line := fmt.Sprintf("%s of %s: %d cycles, %.0f/s, wait p99 %s, %s", duration.Text(elapsed.Round(time.Second)), duration.Text(b.duration),
+				b.cycles, float64(b.cycles)/elapsed.Seconds(), duration.Measured(b.wait.percentile(99)), term.Count(int(b.errors), "error"))
 			b.mu.Unlock()
 			fmt.Fprint(os.Stderr, "\r\x1b[K"+line)
 		}
@@ -360,8 +361,8 @@ func (d benchDocument) print(w io.Writer) error {
 	if d.Interrupted {
 		ended = ", interrupted"
 	}
-	if _, err := fmt.Fprintf(w, "%s: %s, %s, %s, hold %v, for %v%s\n\n", d.Mode, term.Escape(d.Server), term.Count(d.Clients, "client"), term.Count(d.Locks, "lock"),
-		time.Duration(d.HoldMS)*time.Millisecond, time.Duration(d.TookMS)*time.Millisecond, ended); err != nil {
+	if _, err := fmt.Fprintf(w, "%s: %s, %s, %s, hold %s, for %s%s\n\n", d.Mode, term.Escape(d.Server), term.Count(d.Clients, "client"), term.Count(d.Locks, "lock"),
+		duration.Text(time.Duration(d.HoldMS)*time.Millisecond), duration.Text(time.Duration(d.TookMS)*time.Millisecond), ended); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintf(w, "%d cycles, %.1f per second\n\n", d.Cycles, d.PerSecond); err != nil {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"holdfast/internal/duration"
 )
 
 // A histogram counts times, up to 1/100 too high. It is not safe for concurrent use.
@@ -57,7 +59,7 @@ func (d percentilesDocument) row(name string) []string {
 	for _, us := range []*int64{d.P50, d.P90, d.P99, d.P999, d.Max} {
 		cell := ""
 		if us != nil {
-			cell = short(time.Duration(*us) * time.Microsecond)
+			cell = duration.Measured(time.Duration(*us) * time.Microsecond)
 		}
 		cells = append(cells, cell)
 	}

@@ -132,9 +132,9 @@ func TestStatesOfOfferedNames(t *testing.T) {
 	}{
 		{nil, "free"},
 		{[]holdfast.Entry{waits}, "free"},
-		{[]holdfast.Entry{held}, "held by bob@h:1 for 3m0s"},
-		{[]holdfast.Entry{held, waits, waits}, "held by bob@h:1 for 3m0s, 2 waiting"},
-		{[]holdfast.Entry{held, held}, "held by bob@h:1 for 3m0s"},
+		{[]holdfast.Entry{held}, "held by bob@h:1 for 3m"},
+		{[]holdfast.Entry{held, waits, waits}, "held by bob@h:1 for 3m, 2 waiting"},
+		{[]holdfast.Entry{held, held}, "held by bob@h:1 for 3m"},
 	} {
 		if got := stateInWords(test.queue, now); got != test.want {
 			t.Errorf("%q; want %q", got, test.want)

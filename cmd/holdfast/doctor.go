@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
@@ -94,15 +95,15 @@ type finding struct {
 type findings []finding
 
 func (f *findings) ok(check, format string, args ...any) {
-	*f = append(*f, finding{check, stateOK, fmt.Sprintf(format, args...), ""})
+	*f = append(*f, finding{check, stateOK, fmt.Sprintf(format, duration.InMessage(args)...), ""})
 }
 
 func (f *findings) warning(check, hint, format string, args ...any) {
-	*f = append(*f, finding{check, stateWarning, fmt.Sprintf(format, args...), hint})
+	*f = append(*f, finding{check, stateWarning, fmt.Sprintf(format, duration.InMessage(args)...), hint})
 }
 
 func (f *findings) problem(check, hint, format string, args ...any) {
-	*f = append(*f, finding{check, stateProblem, fmt.Sprintf(format, args...), hint})
+	*f = append(*f, finding{check, stateProblem, fmt.Sprintf(format, duration.InMessage(args)...), hint})
 }
 
 // A doctor examines a target. Each examination runs in a goroutine of its own, since a system call on a

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
 )
@@ -104,7 +105,7 @@ func examineWatchdog() (f findings) {
 }
 
 func judgeMeans(f *findings, means supervise.Means, uid int, took time.Duration) {
-	started := fmt.Sprintf("it starts in %s; user id %d", short(took), uid)
+	started := fmt.Sprintf("it starts in %s; user id %d", duration.Measured(took), uid)
 	if means.NoDeathSignal != nil {
 		f.warning("watchdog", "if holdfast run and its watchdog are killed at the same moment, the command goes on", "the kernel offers no signal at the death of a parent: %v", means.NoDeathSignal)
 	}

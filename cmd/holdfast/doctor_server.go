@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/host"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
 	"holdfast/zklocal"
@@ -174,13 +175,13 @@ func (d *doctor) examineAddress(ctx context.Context, e *examined) {
 		cfg.TLS = cfg.TLS.Clone()
 		cfg.TLS.ServerName = e.host
 	}
-	d.open(ctx, e, cfg, version, fmt.Sprintf("connected in %s", short(connected)))
+	d.open(ctx, e, cfg, version, fmt.Sprintf("connected in %s", duration.Measured(connected)))
 }
 
 // cause returns why an attempt failed, in few words.
 func cause(err error, took time.Duration) string {
 	if conn.TimedOut(err) {
-		return "no answer within " + short(took)
+		return "no answer within " + duration.Measured(took)
 	}
 	return term.Cut(conn.Cause(err, took), 200)
 }
@@ -344,7 +345,7 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 	if say == "" {
 		say = "a session"
 	}
-	found := fmt.Sprintf("%s: %s, read %s, write %s", e.name, say, short(median(reads)), short(median(writes)))
+	found := fmt.Sprintf("%s: %s, read %s, write %s", e.name, say, duration.Measured(median(reads)), duration.Measured(median(writes)))
 	if median(writes) >= slowWrite {
 		e.warning("server", "check the disk of the server, and the network between the servers; an acquire takes at least one write", "%s, which is slow", found)
 	} else {
@@ -403,20 +404,20 @@ func (d *doctor) judgeTimeout(e *examined, granted, least time.Duration) {
 	asked := d.Flags.Timeout
 	limits := ""
 	if least > leastTimeout {
-		limits = fmt.Sprintf("; its minimum is %v, two ticks of %v by default", least, least/2)
+		limits = fmt.Sprintf("; its minimum is %s, two ticks of %s by default", duration.Text(least), duration.Text(least/2))
 	}
 	switch {
 	case granted < 2*supervise.KillMargin:
-		e.problem("session", fmt.Sprintf("give --session-timeout %v or more", 2*supervise.KillMargin),
+		e.problem("session", fmt.Sprintf("give --session-timeout %s or more", duration.Text(2*supervise.KillMargin)),
 			"%s: grants %v, but holdfast run needs %v", e.name, granted, 2*supervise.KillMargin)
 	case granted > asked && d.TimeoutGiven:
-		e.problem("session", fmt.Sprintf("give --session-timeout %v or more, or set a shorter tickTime on the server", granted),
+		e.problem("session", fmt.Sprintf("give --session-timeout %s or more, or set a shorter tickTime on the server", duration.Text(granted)),
 			"%s: grants %v, not the %v that you ask for; run and lock refuse that%s", e.name, granted, asked, limits)
 	case granted > asked:
 		e.warning("session", "a crashed holder's lock stays held for that long; a shorter tickTime on the server allows less",
 			"%s: grants %v instead of %v%s", e.name, granted, asked, limits)
 	case granted < asked:
-		e.warning("session", fmt.Sprintf("give --session-timeout %v, or raise maxSessionTimeout on the server", granted),
+		e.warning("session", fmt.Sprintf("give --session-timeout %s, or raise maxSessionTimeout on the server", duration.Text(granted)),
 			"%s: grants %v instead of %v, so a lock is lost after that time without contact%s", e.name, granted, asked, limits)
 	default:
 		e.ok("session", "%s: grants the %v that you ask for%s", e.name, granted, limits)
@@ -448,11 +449,11 @@ func (e *examined) judgeClock(server, before, after time.Time) {
 func offset(apart, margin time.Duration) string {
 	switch {
 	case apart.Abs() <= margin:
-		return fmt.Sprintf("its clock agrees with ours to within %s", short(margin))
+		return fmt.Sprintf("its clock agrees with ours to within %s", duration.Measured(margin))
 	case apart < 0:
-		return fmt.Sprintf("its clock is %s behind ours (± %s)", short(-apart), short(margin))
+		return fmt.Sprintf("its clock is %s behind ours (± %s)", duration.Measured(-apart), duration.Measured(margin))
 	}
-	return fmt.Sprintf("its clock is %s ahead of ours (± %s)", short(apart), short(margin))
+	return fmt.Sprintf("its clock is %s ahead of ours (± %s)", duration.Measured(apart), duration.Measured(margin))
 }
 
 // oneService looks whether each server has the probe node of the first one. Two servers that know nothing of
@@ -507,15 +508,4 @@ func median(all []time.Duration) time.Duration {
 	}
 	all = slices.Sorted(slices.Values(all))
 	return all[len(all)/2]
-}
-
-// short returns a duration with few digits.
-func short(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= time.Millisecond:
-		return d.Round(100 * time.Microsecond).String()
-	}
-	return d.Round(time.Microsecond).String()
 }

@@ -13,6 +13,7 @@ import (
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/zklocal"
 )
 
@@ -151,7 +152,7 @@ func (k disk) judge(f *findings, dir string, size int64) {
 		return
 	}
 	sorted := slices.Sorted(slices.Values(k.syncs))
-	found := fmt.Sprintf("a disk sync takes %s, at most %s of %d", short(median(sorted)), short(sorted[len(sorted)-1]), len(sorted))
+	found := fmt.Sprintf("a disk sync takes %s, at most %s of %d", duration.Measured(median(sorted)), duration.Measured(sorted[len(sorted)-1]), len(sorted))
 	if median(sorted) >= slowSync {
 		f.warning("store", "use a faster disk, or one that other programs leave alone; every lasting write waits for a sync", "%s, which is slow", found)
 		return

@@ -97,8 +97,8 @@ func TestDoctorComparesClocks(t *testing.T) {
 	}{
 		{10 * time.Millisecond, 2 * time.Millisecond, stateOK, "agrees with ours to within 6ms"},
 		{10 * time.Millisecond, time.Second, stateOK, "1s ahead"},
-		{10 * time.Millisecond, time.Minute, stateWarning, "1m0s ahead"},
-		{10 * time.Millisecond, -time.Minute, stateWarning, "1m0s behind"},
+		{10 * time.Millisecond, time.Minute, stateWarning, "1m ahead"},
+		{10 * time.Millisecond, -time.Minute, stateWarning, "1m behind"},
 		{8 * time.Second, 5 * time.Second, stateOK, "5s ahead"}, // a slow answer proves no difference
 	} {
 		e := &examined{name: "zk1"}
@@ -152,11 +152,11 @@ func TestDoctorKnowsWhenCertificatesEnd(t *testing.T) {
 		want  state
 		text  string
 	}{
-		{[]*x509.Certificate{leaf}, stateOK, "CN=leaf, issued by an unnamed subject ends in 60 days"},
-		{[]*x509.Certificate{certificate("leaf", 90*day, 10*day)}, stateWarning, "ends in 10 days"},
-		{[]*x509.Certificate{certificate("brief", day, 10*time.Hour)}, stateOK, "ends in 10h0m0s"},
-		{[]*x509.Certificate{certificate("brief", day, 5*time.Hour)}, stateWarning, "ends in 5h0m0s"},
-		{[]*x509.Certificate{leaf, certificate("between", 3650*day, 3*day)}, stateWarning, "CN=between, issued by an unnamed subject ends in 3 days"},
+		{[]*x509.Certificate{leaf}, stateOK, "CN=leaf, issued by an unnamed subject ends in 60d"},
+		{[]*x509.Certificate{certificate("leaf", 90*day, 10*day)}, stateWarning, "ends in 10d"},
+		{[]*x509.Certificate{certificate("brief", day, 10*time.Hour)}, stateOK, "ends in 10h"},
+		{[]*x509.Certificate{certificate("brief", day, 5*time.Hour)}, stateWarning, "ends in 5h"},
+		{[]*x509.Certificate{leaf, certificate("between", 3650*day, 3*day)}, stateWarning, "CN=between, issued by an unnamed subject ends in 3d"},
 		{[]*x509.Certificate{certificate("old", day, -time.Hour)}, stateProblem, "expired at"},
 	} {
 		e := &examined{name: "zk1"}

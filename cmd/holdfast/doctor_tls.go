@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 )
 
 // expiresSoon is the time before the end of a certificate from which doctor warns. For certificates that
@@ -127,7 +128,7 @@ func judgeOwn(f *findings, own *x509.Certificate, now time.Time) {
 
 func judge(f *findings, c *x509.Certificate, now time.Time, what, hint string) {
 	left := c.NotAfter.Sub(now)
-	found := fmt.Sprintf("%s ends in %s, at %s", term.Cut(what, 250), daysLeft(left), c.NotAfter.UTC().Format(time.RFC3339))
+	found := fmt.Sprintf("%s ends in %s, at %s", term.Cut(what, 250), duration.Age(left), c.NotAfter.UTC().Format(time.RFC3339))
 	switch {
 	case left <= 0:
 		f.problem("certificate", hint, "%s expired at %s", term.Cut(what, 250), c.NotAfter.UTC().Format(time.RFC3339))
@@ -136,12 +137,4 @@ func judge(f *findings, c *x509.Certificate, now time.Time, what, hint string) {
 	default:
 		f.ok("certificate", "%s", found)
 	}
-}
-
-// daysLeft returns a duration in days, or with its units if it is less than two days.
-func daysLeft(d time.Duration) string {
-	if d < 48*time.Hour {
-		return d.Round(time.Second).String()
-	}
-	return fmt.Sprintf("%d days", d/(24*time.Hour))
 }

@@ -21,6 +21,8 @@ func newElect(g *conn.Flags) *cobra.Command {
 	var ends job.Flags
 	var page httpFlag
 	var metrics metricsFlag
+	var who whoFlags
+	var codes codeFlags
 	var value string
 	var observe, once bool
 	cmd := &cobra.Command{
@@ -28,10 +30,10 @@ func newElect(g *conn.Flags) *cobra.Command {
 		Short: "Run a command while this process is the leader",
 		Long: `elect waits until it is the leader, and runs the command while it leads. Signals and environment are as
 with run: see holdfast run --help. --value is the text that observers read, such as the leader's
-address. Use it instead of --why: ls and status show it. elect does not wait for the time of run --min-hold.
+address. Use it instead of --why and --label: ls and status show it. elect does not wait for the time of run --min-hold.
 
-Of the flags of run, elect has those for the wait, for the layout and for the end of the command. It has no -q,
--E, --lost-exit-code, --status-file, --who and --label, and it runs no job once per period or key.
+Of the flags of run, elect has --who, -E, --lost-exit-code and those for the wait, for the layout and for the end of
+the command. It has no -q and --status-file, and it runs no job once per period or key.
 
 With --observe, elect does not run for leader. It prints one line for the current leader, and one
 whenever the leader or its value changes: "leader TERM VALUE" or "no leader". TERM grows from leader
@@ -40,8 +42,10 @@ exits.
 
 Exit codes:
   the command's own, or 128+N if signal N killed it
-  75   busy: somebody else leads or is ahead (--try), or the wait timed out (--wait); the command did not run
-  79   the lock was lost while the command ran, whatever the command's own code
+  75   busy: somebody else leads or is ahead (--try), or the wait timed out (--wait); the command did not run.
+       -E chooses another code
+  79   the lock was lost while the command ran, whatever the command's own code. --lost-exit-code chooses another
+       code
   124  the command was stopped after --max-hold, whatever its own code
   125  holdfast failed, no server answered (--try, --wait), or the command line or the configuration is wrong;
        the command did not run
@@ -81,8 +85,9 @@ name is empty if nobody leads or the leader is not known.
 				return term.Usage("usage: "+cmd.UseLine(), "elect: no name given")
 			case observe && len(args) > 1:
 				return term.Usage("leave the command out: holdfast elect --observe "+term.Cut(args[0], 80), "elect: --observe runs no command")
-			case observe && (given("try") || given("wait")):
-				return term.Usage("to print the leader and exit, give --observe --once", "elect: --observe does not run for leader, so --try and --wait mean nothing")
+			case observe && firstGiven(cmd, candidateFlags...) != "":
+				return term.Usage("to print the leader and exit, give --observe --once",
+					"elect: --observe does not run for leader, so --%s means nothing", firstGiven(cmd, candidateFlags...))
 			case once && !observe:
 				return term.Usage("give --observe --once to print the leader and exit", "elect: --once needs --observe")
 			case once && given("http"):
@@ -91,9 +96,9 @@ name is empty if nobody leads or the leader is not known.
 				return term.Usage("give a port of 127.0.0.1 or host:port, or leave --http out", "elect: --http is empty")
 			case observe && given("metrics"):
 				return term.Usage("leave out --metrics, or --observe", "elect: --observe takes no lock, so --metrics means nothing")
-			case given("why"):
+			case given("why"), given("label"):
 				return term.Usage("put the text into --value, which ls and status show, and observers read",
-					"elect: an election has no --why: the node of a candidate has its value alone")
+					"elect: an election has no --%s: the node of a candidate has its value alone", firstGiven(cmd, "why", "label"))
 			case !observe && len(job.Dashless(args)) == 0:
 				return term.Usage("usage: "+cmd.UseLine(), "elect: no command given after the name, %q", term.Cut(args[0], 80))
 			}
@@ -107,6 +112,11 @@ name is empty if nobody leads or the leader is not known.
 			ending, err := ends.Ending(cmd, g)
 			if err != nil {
 				return err
+			}
+			for _, check := range []func() error{func() error { return who.apply(k) }, codes.check} {
+				if err := check(); err != nil {
+					return err
+				}
 			}
 			if k.page, err = page.open(args[0]); err != nil {
 				return err
@@ -122,24 +132,43 @@ name is empty if nobody leads or the leader is not known.
 			}
 			k.campaign, k.value = true, value
 			if !cmd.Flags().Changed("value") {
-				k.value = conn.Owner()
+				k.value = k.owner()
 			}
-			return k.run(ends.Command(args), ending, syscall.Signal(ends.Signal))
+			return codes.end(k.run(ends.Command(args), ending, syscall.Signal(ends.Signal)))
 		},
 	}
-	cmd.Flags().BoolVarP(&wait.try, "try", "n", false, "do not wait: exit 75 if another candidate is ahead. If no server answers, give up after the session timeout")
+	wait.registerTry(cmd, "another candidate is ahead.")
 	term.DurationVar(cmd.Flags(), &wait.wait, "wait", "w", 0, "wait at most this long to lead, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
 	cmd.Flags().StringVar(&wait.why, "why", "", "") // only to refuse it with a hint
-	_ = cmd.Flags().MarkHidden("why")
+	who.registerWho(cmd, "name of the candidate: the default of --value, and HOLDFAST_OWNER of the command")
+	cmd.Flags().StringArrayVar(&who.labels, "label", nil, "") // only to refuse it with a hint
+	for _, refused := range []string{"why", "label"} {
+		_ = cmd.Flags().MarkHidden(refused)
+	}
+	codes.registerBusy(cmd, "another candidate is ahead or the wait timed out")
+	codes.registerLost(cmd)
 	kind.layout.register(cmd)
 	ends.Register(cmd)
 	page.register(cmd)
 	metrics.register(cmd)
-	cmd.Flags().StringVar(&value, "value", "", "value that others read from the leader (default: user@host:pid)")
+	cmd.Flags().StringVar(&value, "value", "", "value that others read from the leader (default: that of --who)")
 	cmd.Flags().BoolVar(&observe, "observe", false, "print the leader and each change; do not run for leader")
 	cmd.Flags().BoolVar(&once, "once", false, "with --observe: print the leader and exit, with 1 if nobody leads")
 	cmd.Flags().SetInterspersed(false)
 	return cmd
+}
+
+// candidateFlags are the flags that mean nothing without a candidate.
+var candidateFlags = []string{"try", "wait", "who", "busy-exit-code", "lost-exit-code"}
+
+// firstGiven returns the first of the flags that the command line has, or "".
+func firstGiven(cmd *cobra.Command, names ...string) string {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // election returns the election of the command line.

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -50,7 +49,7 @@ func (f *httpFlag) open(election string) (*page, error) {
 	if f.addr == "" {
 		return nil, nil
 	}
-	addr, err := localAddress("--http",
+	addr, err := term.LocalAddress("--http",
 		"give a port such as 4040, or an address such as 127.0.0.1:4040; 0.0.0.0:4040 answers other machines, too", f.addr)
 	if err != nil {
 		return nil, err
@@ -81,24 +80,6 @@ func localServer(handler http.Handler) *http.Server {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0), // faults of clients
 	}
-}
-
-// localAddress returns the address to listen at that text of a flag stands for. A port alone is one of 127.0.0.1.
-func localAddress(flag, hint, text string) (string, error) {
-	host, port := "", strings.TrimPrefix(text, ":")
-	if strings.Contains(port, ":") {
-		var err error
-		if host, port, err = net.SplitHostPort(text); err != nil {
-			return "", term.Usage(hint, "%s %q is not an address", flag, term.Cut(text, 80))
-		}
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", term.Usage(hint, "%s %q: %q is not a port", flag, term.Cut(text, 80), term.Cut(port, 40))
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port), nil
 }
 
 // A page answers HTTP requests about an election. It answers from the state of this process and asks no

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/term"
 	"holdfast/zktest"
 )
 
@@ -253,12 +254,12 @@ func TestHTTPAddress(t *testing.T) {
 		{"localhost:1", "localhost:1"},
 		{"", ""}, {":", ""}, {"x", ""}, {"65536", ""}, {"-1", ""}, {"h:x", ""}, {"::1", ""}, {"1:2:3", ""}, {"unix:/run/x", ""},
 	} {
-		got, err := localAddress("--http", "", tt.text)
+		got, err := term.LocalAddress("--http", "", tt.text)
 		if got != tt.want || (err != nil) != (tt.want == "") {
 			t.Errorf("%q: %q, %v; want %q", tt.text, got, err, tt.want)
 		}
 		if long := strings.Repeat("x", 100_000); err != nil {
-			if _, err := localAddress("--http", "", tt.text+long); err == nil || len(err.Error()) > 400 {
+			if _, err := term.LocalAddress("--http", "", tt.text+long); err == nil || len(err.Error()) > 400 {
 				t.Errorf("a long address: an error of %d bytes", len(err.Error()))
 			}
 		}

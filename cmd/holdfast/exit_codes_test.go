@@ -152,7 +152,7 @@ func TestExitCodesAreFoundInHelp(t *testing.T) {
 
 // The topic environment has every variable whose name is in the sources.
 func TestTopicHasEveryVariable(t *testing.T) {
-	topic := environmentTopic(conn.NewFlags())
+	topic := conn.EnvironmentTopic(conn.NewFlags().FlagSet)
 	var files []string
 	for _, pattern := range []string{"*.go", "../../internal/cli/*/*.go"} {
 		some, err := filepath.Glob(pattern)

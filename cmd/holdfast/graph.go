@@ -75,7 +75,7 @@ Exit codes:
 			if f.dot && cmd.Flags().Changed("output") {
 				return term.Usage("leave out --dot or --output", "--dot and --output do not go together")
 			}
-			prefix, err := lockPrefix(g, args)
+			prefix, err := conn.LockPrefix(g, args)
 			if err != nil {
 				return err
 			}
@@ -144,7 +144,7 @@ func readWaits(g *conn.Flags, cmd *cobra.Command, prefix string, f *graphFlags) 
 
 // waitsBelow reads the locks and makes the graph.
 func waitsBelow(ctx context.Context, g *conn.Flags, c *zk.Client, prefix string, layout *survey.Layout) (*waits, error) {
-	s, err := survey.Read(ctx, c, parent(prefix), prefix, layout)
+	s, err := survey.Read(ctx, c, conn.Parent(prefix), prefix, layout)
 	if err != nil {
 		return nil, err
 	}

@@ -394,12 +394,13 @@ func sampleBenchmarks(t0 time.Time) map[string]any {
 	at := &ground{server: "zk://zk1:2181"}
 	f := benchFlags{clients: 8, locks: 2, hold: 5 * time.Millisecond, duration: 10 * time.Second, mode: modeMutex}
 	b := &benchmark{benchFlags: f, at: at, began: t0, took: 10 * time.Second, cycles: 1234, lost: 1, errors: 2, first: errors.New("connection loss")}
+	b.wait, b.handoff = newHistogram(), newHistogram()
 	b.guards = []*guard{{violations: 1, accepted: 9, value: 7, refused: 3}}
 	for i := range 1000 {
 		b.wait.add(time.Duration(i) * time.Millisecond)
 		b.handoff.add(time.Duration(i) * time.Microsecond)
 	}
-	none := &benchmark{benchFlags: f, at: at, began: t0, took: time.Second}
+	none := &benchmark{benchFlags: f, at: at, wait: newHistogram(), handoff: newHistogram(), began: t0, took: time.Second}
 	none.interrupted = true
 	return map[string]any{"Benchmark": b.document(), "Benchmark-none": none.document()}
 }

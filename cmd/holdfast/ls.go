@@ -71,7 +71,7 @@ Exit codes:
 			if err := filter.check(); err != nil {
 				return err
 			}
-			prefix, err := lockPrefix(g, args)
+			prefix, err := conn.LockPrefix(g, args)
 			if err != nil {
 				return err
 			}
@@ -100,25 +100,6 @@ Exit codes:
 	layout.register(cmd)
 	cmd.Flags().BoolVar(&watch, "watch", false, "print the locks again after each change")
 	return cmd
-}
-
-// lockPrefix returns the prefix of the paths of the locks that a command is about. args has at most one
-// prefix of names.
-func lockPrefix(g *conn.Flags, args []string) (string, error) {
-	prefix := ""
-	if len(args) > 0 {
-		prefix = args[0]
-	}
-	if !strings.HasPrefix(prefix, "/") {
-		if err := g.CheckNamespace(); err != nil {
-			return "", err
-		}
-		prefix = strings.TrimSuffix(g.Namespace, "/") + "/" + prefix
-	}
-	if err := zk.ValidatePath(parent(prefix)); err != nil {
-		return "", term.Usage("give the beginning of a lock's name, as in db/", "prefix: %s", conn.PathReason(parent(prefix), err))
-	}
-	return prefix, nil
 }
 
 // labelsOf returns the labels of a place, such as the trace that it belongs to.

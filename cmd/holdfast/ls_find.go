@@ -146,10 +146,10 @@ const lsParallel = 32
 func findLocks(ctx context.Context, c *zk.Client, prefix string, layout holdfast.Layout) ([]located, error) {
 	w := &walk{client: c, prefix: prefix, layout: layout}
 	w.idle.L = &w.mu
-	if err := catchUp(ctx, c, parent(prefix)); err != nil {
+	if err := catchUp(ctx, c, conn.Parent(prefix)); err != nil {
 		return nil, err
 	}
-	w.todo = []visit{{path: parent(prefix), root: true}}
+	w.todo = []visit{{path: conn.Parent(prefix), root: true}}
 	group, ctx := errgroup.WithContext(ctx)
 	for range lsParallel {
 		group.Go(func() error { return w.work(ctx) })
@@ -306,14 +306,6 @@ func onceDirectory(path string) (once, key bool) {
 	n := len(parts)
 	key = n > 1 && is(parts[n-2])
 	return key || is(parts[n-1]), key
-}
-
-// parent returns the node above all paths that begin with prefix.
-func parent(prefix string) string {
-	if i := strings.LastIndexByte(prefix, '/'); i > 0 {
-		return prefix[:i]
-	}
-	return "/"
 }
 
 // inspect returns a node's children and the queue among them. The children are nil if the node does

@@ -25,16 +25,16 @@ const lsWatchAgain = time.Minute
 
 // lsWatch implements ls --watch. list reads the locks to print.
 func lsWatch(g *conn.Flags, cmd *cobra.Command, p *term.Printer, prefix string, list func(context.Context, *zk.Client) ([]located, time.Time, error)) error {
-	ctx, stop := untilStopped(cmd.Context())
+	ctx, stop := conn.UntilStopped(cmd.Context())
 	defer stop()
 	say := g.Log.NewSayer(os.Stderr)
 	defer say.Flush()
-	return stay(ctx, g, say, func(c *conn.Connection) error {
+	return conn.Stay(ctx, g, say, func(c *conn.Connection) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		changes := make(chan struct{}, 1)
 		go func() {
-			if err := watchChanges(ctx, c.Client, parent(prefix), changes); err != nil {
+			if err := watchChanges(ctx, c.Client, conn.Parent(prefix), changes); err != nil {
 				cancel(err)
 			}
 		}()

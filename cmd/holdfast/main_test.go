@@ -6,6 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"holdfast/internal/cli/dashboard"
 	"holdfast/internal/cli/mcp"
 	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/tf"
@@ -18,6 +19,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"holdfast":     func() { os.Exit(program.Main(newRoot())) },
 		"holdfast-mcp": func() { os.Exit(program.Main(mcp.New())) },
+		"holdfast-ui":  func() { os.Exit(program.Main(dashboard.New())) },
 		"holdfast-tf":  func() { os.Exit(program.Main(tf.New())) },
 	})
 }

@@ -41,7 +41,7 @@ func (f *metricsFlag) open(cmd *cobra.Command, label func(path string) string) (
 	if f.addr == "" {
 		return nil, term.Usage(hint+", or leave --metrics out", "%s: --metrics is empty", cmd.Name())
 	}
-	addr, err := localAddress("--metrics", hint, f.addr)
+	addr, err := term.LocalAddress("--metrics", hint, f.addr)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/reserve"
 	"holdfast/zk"
 )
@@ -85,7 +86,7 @@ func (k *taker) reservedOr(err error, busy func() error) error {
 	}
 	what := reservedText(r)
 	if k.bounded {
-		what = fmt.Sprintf("timed out after %v: %s", k.wait, what)
+		what = fmt.Sprintf("timed out after %s: %s", duration.Text(k.wait), what)
 	}
 	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %s", k.called(r.Path), what)}
 }

@@ -9,6 +9,7 @@ import (
 	"holdfast"
 	"holdfast/internal/budget"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/zk"
 )
 
@@ -81,7 +82,7 @@ func (k *taker) busy(ctx context.Context, c *zk.Client) (known bool, _ error) {
 		}
 	}
 	if k.bounded {
-		what = fmt.Sprintf("timed out after %v: %s", k.wait, what)
+		what = fmt.Sprintf("timed out after %s: %s", duration.Text(k.wait), what)
 	}
 	return known, &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %s", name, what)}
 }

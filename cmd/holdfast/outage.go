@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"holdfast/internal/cli/job"
+	"holdfast/internal/duration"
 )
 
 // An outage is a time in which no server answers, or an ensemble has no leader. These functions say which outage a command
@@ -43,8 +44,8 @@ func (e *examined) judgeOutages(timeout, tick time.Duration) {
 	longest := survives(timeout, grace, tick, alone)
 	const text = "%s: a command of run survives any outage of up to %v: without contact, it gets TERM %v after the last proof that its session lives (--term-before %v)"
 	if longest < time.Second {
-		e.warning("session", "give a longer --session-timeout, or a shorter --term-before", text, e.name, longest, short(termAfter(timeout, grace)), short(grace))
+		e.warning("session", "give a longer --session-timeout, or a shorter --term-before", text, e.name, longest, duration.Measured(termAfter(timeout, grace)), duration.Measured(grace))
 		return
 	}
-	e.ok("session", text, e.name, longest, short(termAfter(timeout, grace)), short(grace))
+	e.ok("session", text, e.name, longest, duration.Measured(termAfter(timeout, grace)), duration.Measured(grace))
 }

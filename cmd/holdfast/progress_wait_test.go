@@ -91,13 +91,13 @@ func TestProgressOfAWait(t *testing.T) {
 		want(900*time.Millisecond, "")
 		want(200*time.Millisecond, waiting+"11s, position 1 of 1")
 		want(time.Second, waiting+"12s, position 1 of 1")
-		want(time.Hour, waiting+"1h0m12s, position 1 of 1")
+		want(time.Hour, waiting+"1h12s, position 1 of 1")
 		// No server answers for a while.
 		door.set(errNoServer)
 		srv.CloseClientConnections()
 		want(3*time.Second, "holdfast: connecting for [23]s: h:2181: connection refused")
 		door.set(nil)
-		want(5*time.Second, waiting+`1h0m\d\ds, position 1 of 1`)
+		want(5*time.Second, waiting+`1h\d\ds, position 1 of 1`)
 		if err := holder.Unlock(); err != nil {
 			t.Fatal(err)
 		}

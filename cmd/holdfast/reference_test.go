@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/dashboard"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/mcp"
 	"holdfast/internal/cli/tf"
@@ -25,7 +26,7 @@ const (
 )
 
 // programs are those that the command runs by name. The reference has them as commands.
-var programs = map[string]func() *cobra.Command{"mcp": mcp.New, "tf": tf.New}
+var programs = map[string]func() *cobra.Command{"mcp": mcp.New, "tf": tf.New, "ui": dashboard.New}
 
 // The reference of the command line is made from the help, so the two agree.
 func TestReferenceIsTheHelp(t *testing.T) {

@@ -60,7 +60,6 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newTop(g),
 		newHistory(g),
 		newGraph(g),
-		newUI(g),
 		newBreak(g),
 		newRevoke(g),
 		newSessions(g),
@@ -71,6 +70,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		root.AddCommand(client)
 	}
 	root.AddCommand(
+		newBeside("ui", "Show locks, queues and deadlocks in a browser"),
 		newBeside("tf", "Run Terraform or OpenTofu with its state and its lock here"),
 		newBeside("mcp", "Give a coding agent locks over the Model Context Protocol"),
 	)

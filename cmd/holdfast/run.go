@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
 	"holdfast/zk"
@@ -234,7 +235,7 @@ func (k *taker) run(command []string, at job.Ending, stop os.Signal) error {
 	k.check = func(s *zk.Session) (err error) {
 		// The server may have granted less than was asked for.
 		if least := 2 * supervise.KillMargin; s.Timeout() < least {
-			return term.Usage(fmt.Sprintf("give --session-timeout %v or more", least),
+			return term.Usage("give --session-timeout "+duration.Text(least)+" or more",
 				"session timeout %v is too short: holdfast kills a command %v before its lock expires", s.Timeout(), supervise.KillMargin)
 		}
 		ends, err = at(s.Timeout())
@@ -269,7 +270,7 @@ func (k *taker) run(command []string, at job.Ending, stop os.Signal) error {
 
 	supervise.Notify(signals, supervise.JobSignals...)
 	warn := func(format string, args ...any) {
-		k.say.Line("%s: %s", term.Escape(k.name), term.Escape(fmt.Sprintf(format, args...)))
+		k.say.Line("%s: %s", term.Escape(k.name), term.Escape(fmt.Sprintf(format, duration.InMessage(args)...)))
 	}
 	out, startErr := sup.Run(
 		supervise.Command{Path: file, Args: command, Env: job.Environ(k.environment(t.hold))},
@@ -332,7 +333,7 @@ func (k *taker) verdict(out supervise.Outcome, doneErr, unlockErr error, maxHold
 	case lost:
 		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", k.name, out.Code)}
 	case out.Overdue:
-		return &term.Fault{Code: term.ExitOverdue, Err: fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", k.name, maxHold, out.Code)}
+		return &term.Fault{Code: term.ExitOverdue, Err: fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", k.name, duration.Text(maxHold), out.Code)}
 	}
 	return nil
 }

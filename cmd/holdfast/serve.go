@@ -44,7 +44,6 @@ type serveFlags struct {
 	tls      certs.Flags
 	auth     serveAuthFlags
 	limits   serveLimitsFlags
-	ui       serveUIFlags
 	log      term.ServerLog
 	config   string // file
 	detached bool
@@ -64,11 +63,6 @@ directory's own socket (for --server file://DIR) and on the addresses of --liste
 
 INT and TERM stop serve. Sessions stay in the directory. HUP reloads certificates, users and limits.
 serve reloads changed certificates without HUP, too.
-
---ui serves the page of holdfast ui from this process, for all locks of the server. The line listening ui has a URL
-with a token for one browser, and the next such line comes after its use. With --ui-users, users log in instead.
-
-The durations of these flags need a unit and have no days: 90s, 36h.
 
 Exit codes:
   0   INT or TERM stopped the server, or nobody used it for --linger
@@ -104,13 +98,12 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.unix, "unix", nil, "path of another Unix socket; repeatable")
 	flags.StringVar(&f.group, "unix-group", "", "group, by name or number, whose members can connect to the sockets of --unix; each can acquire and break every lock (default: this user alone)")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow addresses that other machines can reach without encryption or without authentication")
-	flags.DurationVar(&f.linger, "linger", 0, "stop after this long without a client and without a session (default: never)")
-	flags.DurationVar(&f.tick, "tick", 2*time.Second, "unit of session timeouts, which are 2 to 20 ticks")
+	term.DurationVar(flags, &f.linger, "linger", "", 0, "stop after this long without a client and without a session (default: never)")
+	term.DurationVar(flags, &f.tick, "tick", "", 2*time.Second, "unit of session timeouts, which are 2 to 20 ticks")
 	flags.StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 chooses a free port")
 	f.tls.Register(flags)
 	f.auth.register(flags)
 	f.limits.register(flags)
-	f.ui.register(flags)
 	f.log.Register(flags)
 	flags.StringVar(&f.config, "config", "", "YAML file with these flags as keys, without --; flags on the command line win")
 	flags.BoolVar(&f.detached, watchdog.DetachedFlag[2:], false, "")
@@ -193,26 +186,6 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			}
 		})
 	}
-	page, err := f.ui.open(f.from, hosting.Server(), keys, log, func(url string) { _, _ = fmt.Fprintln(stdout, "listening ui", url) })
-	if err != nil {
-		return err
-	}
-	stopPage := func() {}
-	if page != nil {
-		defer page.listener.Close()
-		lines = append(lines, "listening ui "+page.first)
-		pageCtx, cancel := context.WithCancel(ctx)
-		stopped := make(chan struct{})
-		stopPage = func() { cancel(); <-stopped } // before the server, so that its session ends
-		defer stopPage()
-		go func() {
-			defer close(stopped)
-			if err := page.serve(pageCtx, hosting.Socket()); err != nil { // the locks go on without their page
-				page.listener.Close()
-				log.Error("serve: the page has ended; it is back after a restart", "err", err)
-			}
-		}()
-	}
 	for _, l := range listeners {
 		go func() { failed <- hosting.Server().Serve(l) }()
 	}
@@ -235,13 +208,12 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			if slices.Contains(supervise.ReloadSignals, sig) {
 				systemd.Reloading()
 				keys.Reload()
-				f.reload(ctx, hosting.Server(), page, log)
+				f.reload(ctx, hosting.Server(), log)
 				systemd.Ready()
 				continue
 			}
 			log.Info("serve: stopping", "signal", sig)
 			systemd.Stopping()
-			stopPage()
 			return shutdown(hosting)
 		case <-hosting.Done():
 			return hosting.Err() // nil after --linger
@@ -263,9 +235,6 @@ func (f *serveFlags) check() error {
 		return term.Usage("", "%s %v: must be at least 1ms", f.from.Name("tick"), f.tick)
 	}
 	if err := f.checkGroup(); err != nil {
-		return err
-	}
-	if err := f.checkUI(); err != nil {
 		return err
 	}
 	return f.checkAddresses()

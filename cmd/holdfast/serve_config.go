@@ -48,7 +48,9 @@ func readConfig(flags *pflag.FlagSet, path string) (certs.Origins, error) {
 		}
 		if err := setFromNode(flags, flag, value); err != nil {
 			if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-				err = fmt.Errorf("%q: %w", invalid.GetValue(), invalid.Unwrap())
+				if err = invalid.Unwrap(); !strings.HasPrefix(err.Error(), `"`) { // the value
+					err = fmt.Errorf("%q: %w", invalid.GetValue(), err)
+				}
 			}
 			return nil, term.Misconfigured("", "%s:%d: %s: %w", path, value.Line, key.Value, err)
 		}

@@ -23,7 +23,7 @@ type serveLimitsFlags struct {
 
 func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
 	l.registerLimits(f)
-	f.DurationVar(&l.containers, "container-check-interval", time.Minute, "how often to remove empty containers and nodes whose TTL has expired")
+	term.DurationVar(f, &l.containers, "container-check-interval", "", time.Minute, "how often to remove empty containers and nodes whose TTL has expired")
 	f.BoolVar(&l.ttl, "ttl-nodes", true, "allow nodes with a TTL, which Apache ZooKeeper refuses by default")
 	f.BoolVar(&l.quota, "enforce-quota", false, "refuse writes that exceed hard quotas (setquota -N and -B of zkCli.sh)")
 	f.BoolVar(&l.quotas, "quota-writable", false, "let all clients set quotas, as Apache ZooKeeper does, and not only the superuser (--auth-super)")
@@ -47,7 +47,7 @@ func (l *serveLimitsFlags) registerLimits(f *pflag.FlagSet) {
 	} {
 		f.IntVar(limit.field, limit.name, 0, limit.usage+"; -1 is no limit")
 	}
-	f.DurationVar(&l.limits.HandshakeTime, "handshake-timeout", 0, "maximum time from the connect, or from the start of TLS, to a complete connect request (default 10s); -1s is no limit")
+	term.DurationVar(f, &l.limits.HandshakeTime, "handshake-timeout", "", 0, "maximum time from the connect, or from the start of TLS, to a complete connect request (default 10s); -1s is no limit")
 }
 
 func (l *serveLimitsFlags) apply(cfg *zkserver.Config) error {

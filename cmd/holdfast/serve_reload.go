@@ -11,14 +11,10 @@ import (
 )
 
 // reload reads the configuration file and the files of users again, and gives their limits and
-// users to a running server and its page. If the file is invalid, nothing changes. If the
-// users of one of the two are invalid, its present users stay. All other settings need a restart; reload logs the
-// names of changed ones.
-func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, page *uiServer, log *slog.Logger) {
+// users to a running server. If the file is invalid, nothing changes. If the users are invalid, the present users
+// stay. All other settings need a restart; reload logs the names of changed ones.
+func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, log *slog.Logger) {
 	fresh, flags, err := f.readAgain()
-	if err == nil { // of the page that runs
-		err = f.ui.checkLogin(fresh.from, fresh.auth.required)
-	}
 	if err != nil {
 		log.Error("serve: configuration not reloaded; the present one stays in force", "err", err)
 		return
@@ -27,7 +23,6 @@ func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, page *
 		log.Warn("serve: changed settings need a restart", "settings", strings.Join(changed, ", "))
 	}
 	fresh.auth.reload(ctx, server, fresh.from, f.tls.ClientCA, log)
-	page.reload(&fresh.ui, fresh.from)
 	if err := server.SetLimits(ctx, fresh.limits.limits); err != nil {
 		log.Error("serve: limits not reloaded", "err", err)
 		return
@@ -66,7 +61,6 @@ func (f *serveFlags) changedForGood(now *pflag.FlagSet) (names []string) {
 	var scratch serveFlags
 	scratch.auth.register(reloaded)
 	scratch.limits.registerLimits(reloaded)
-	reloaded.String("ui-users", "", "")
 	now.VisitAll(func(flag *pflag.Flag) {
 		before := f.flags.Lookup(flag.Name)
 		if reloaded.Lookup(flag.Name) == nil && before.Value.String() != flag.Value.String() {

@@ -132,7 +132,7 @@ func TestBoundedWaitsForServersEnd(t *testing.T) {
 		{name: "--try gives the server the session timeout", try: true, want: 10 * time.Second,
 			error: "cannot reach zk://test: no server answered within 10s (h:2181: connection refused)"},
 		{name: "--wait counts", wait: time.Hour, want: time.Hour,
-			error: "cannot reach zk://test: no server answered within 1h0m0s (h:2181: connection refused)"},
+			error: "cannot reach zk://test: no server answered within 1h (h:2181: connection refused)"},
 		{name: "--wait counts, an outage in the middle", wait: time.Hour, later: true, want: time.Hour,
 			error: "cannot reach zk://test: no server answered within 59m"},
 		{name: "a short --wait leaves time to connect", wait: 10 * time.Millisecond, want: minPatience,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"holdfast/internal/cli/host"
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
 	"holdfast/shards"
@@ -39,7 +42,9 @@ const (
 func newShard(g *conn.Flags) *cobra.Command {
 	var count int
 	var metrics metricsFlag
-	var why string
+	var wait waitFlags
+	var who whoFlags
+	var codes codeFlags
 	var killAfter time.Duration
 	cmd := &cobra.Command{
 		Use:   "shard [flags] --count N NAME [--] COMMAND [ARG...]",
@@ -72,13 +77,15 @@ HOLDFAST_TOKENS (the same), HOLDFAST_SESSION, HOLDFAST_OWNER (the holder's name 
 HOLDFAST_SERVER (the server of the locks, which a holdfast in the command uses, too). The locks of the
 shards are NAME/shards/0000 and so on, for ls and status.
 
-Of the flags of run, shard has --why and --kill-after alone.
+Of the flags of run, shard has --why, --who, --label, --kill-after, -n and -E. With -n, shard does not join if the
+other processes have all shards.
 
 ` + metricsHelp + ` All shards
 share the value NAME/shards/{*}.
 
 Exit codes:
   0      TERM ended shard
+  75     busy: the other processes have all shards (--try); no command ran. -E chooses another code
   125    holdfast failed, other processes have another N, or the command line is wrong
   126    the command cannot be executed
   127    the command was not found
@@ -98,6 +105,8 @@ Exit codes:
 				return term.Usage("", "--kill-after %v is negative", killAfter)
 			case killAfter > term.MaxDuration:
 				return term.Usage("give a shorter time", "--kill-after %v: want at most %v", killAfter, term.MaxDuration)
+			case cmd.Flags().Changed("busy-exit-code") && !wait.try:
+				return term.Usage("add --try, or leave it out", "shard: --busy-exit-code needs --try: otherwise shard waits for its shards")
 			case len(job.Dashless(args)) == 0:
 				return term.Usage("usage: "+cmd.UseLine(), "shard: no command given after the name, %q", term.Cut(args[0], 80))
 			}
@@ -112,13 +121,21 @@ Exit codes:
 			if err != nil {
 				return err
 			}
+			labels, err := who.read()
+			if err == nil {
+				err = codes.check()
+			}
+			if err != nil {
+				return err
+			}
 			command := job.Dashless(args)
 			file, err := exec.LookPath(command[0])
 			if err != nil {
 				return job.CannotRun(command[0], err)
 			}
 			w := &sharder{
-				Flags: g, target: t, name: args[0], path: path, count: count, why: why, file: file, command: command, killAfter: killAfter,
+				Flags: g, target: t, name: args[0], path: path, count: count, file: file, command: command, killAfter: killAfter,
+				why: wait.why, who: who.who, labels: labels, try: wait.try,
 				say: g.Log.NewSayer(os.Stderr), hurry: make(chan struct{}), crew: newCrew(),
 			}
 			if w.metrics, err = metrics.open(cmd, shardLabel(path)); err != nil {
@@ -126,12 +143,15 @@ Exit codes:
 			}
 			defer w.metrics.close()
 			w.metrics.expect(path + "/shards/{*}")
-			return w.run()
+			return codes.end(w.run())
 		},
 	}
 	cmd.Flags().IntVar(&count, "count", 0, "number of shards, 1 to 65536; all processes must give the same number")
 	metrics.register(cmd)
-	cmd.Flags().StringVar(&why, "why", "", "reason for holding the shards, shown in ls and status")
+	cmd.Flags().StringVar(&wait.why, "why", "", "reason for holding the shards, shown in ls and status")
+	wait.registerTry(cmd, "there are as many other processes as shards.")
+	who.register(cmd)
+	codes.registerBusy(cmd, "--try finds no shard")
 	term.DurationVar(cmd.Flags(), &killAfter, "kill-after", "", defaultStopTime, "time from TERM to KILL when a shard moves, or a signal ends shard; 0 sends KILL at once")
 	cmd.Flags().SetInterspersed(false)
 	return cmd
@@ -145,6 +165,9 @@ type sharder struct {
 	path      string
 	count     int
 	why       string
+	who       string // instead of user@host:pid
+	labels    map[string]string
+	try       bool
 	file      string // of the command
 	command   []string
 	killAfter time.Duration
@@ -232,7 +255,11 @@ func (w *sharder) failed(err error) error {
 
 // work has shards until ctx ends or something fails.
 func (w *sharder) work(ctx context.Context) error {
-	c, err := w.Connect(ctx, w.target, 0, w.say)
+	var patience time.Duration // for ever
+	if w.try {
+		patience = w.Timeout
+	}
+	c, err := w.Connect(ctx, w.target, patience, w.say)
 	if err != nil {
 		return err
 	}
@@ -246,21 +273,46 @@ func (w *sharder) work(ctx context.Context) error {
 		return err
 	}
 	if least := 2 * supervise.KillMargin; session.Timeout() < least {
-		return term.Usage(fmt.Sprintf("give --session-timeout %v or more", least),
+		return term.Usage("give --session-timeout "+duration.Text(least)+" or more",
 			"session timeout %v is too short: holdfast kills a command %v before its lock expires", session.Timeout(), supervise.KillMargin)
 	}
 	w.grace = min(job.DefaultGrace, session.Timeout()/3)
 	// A command that the kernel cannot kill keeps its shard, as with run.
 	const never = time.Duration(math.MaxInt64)
 	set := shards.New(c.Client, w.path, w.count, shards.WithMoveLimit(never),
-		shards.WithLock(holdfast.WithOwner(conn.Owner()), holdfast.WithReason(w.why), w.metrics.observed()))
+		shards.WithLock(holdfast.WithOwner(cmp.Or(w.who, conn.Owner())), holdfast.WithReason(w.why), holdfast.WithLabels(w.labels), w.metrics.observed()))
+	if w.try {
+		if err := w.vacant(ctx, set); err != nil {
+			return err
+		}
+	}
 	return set.Run(ctx, func(ctx context.Context, s shards.Shard) error { return w.keep(ctx, set.Path(s.Number), s) })
+}
+
+// vacant fails if other processes leave no shard for this one.
+func (w *sharder) vacant(ctx context.Context, set *shards.Shards) error {
+	ctx, stop := context.WithTimeoutCause(ctx, tryPatience*w.Timeout, errUndecided)
+	defer stop()
+	workers, err := set.Assignment(ctx)
+	if err != nil {
+		return err
+	}
+	var present []string
+	for _, worker := range workers {
+		if worker.Session != 0 && worker.Weight > 0 {
+			present = append(present, worker.Owner)
+		}
+	}
+	if len(present) < w.count {
+		return nil
+	}
+	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: every shard has a process: %s", w.name, term.Cut(strings.Join(present, ", "), 200))}
 }
 
 // keep runs the command of a shard until the command has ended with code 0 or ctx ends.
 func (w *sharder) keep(ctx context.Context, path string, s shards.Shard) error {
 	warn := func(format string, args ...any) {
-		w.say.Line("%s: shard %d: %s", term.Escape(w.name), s.Number, term.Escape(fmt.Sprintf(format, args...)))
+		w.say.Line("%s: shard %d: %s", term.Escape(w.name), s.Number, term.Escape(fmt.Sprintf(format, duration.InMessage(args)...)))
 	}
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		if ctx.Err() != nil || !w.crew.enter() {
@@ -312,7 +364,7 @@ func (w *sharder) once(ctx context.Context, path string, s shards.Shard, warn fu
 	signals, kill, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
 	defer close(over)
 	go w.stop(ctx, s, signals, kill, over, warn)
-	k := &taker{Flags: w.Flags, target: w.target, name: w.name, path: path}
+	k := &taker{Flags: w.Flags, target: w.target, name: w.name, path: path, who: w.who}
 	return sup.Run(
 		supervise.Command{Path: w.file, Args: w.command, Env: job.Environ(append(k.environment(s.Hold),
 			"HOLDFAST_SHARD="+strconv.Itoa(s.Number),

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/dashboard"
 )
 
 const (
@@ -39,11 +40,11 @@ func TestSystemdUnitOfThePageStartsAUI(t *testing.T) {
 	t.Parallel()
 	settings := unitSettings(t, uiUnitFile)
 	words := strings.Fields(settings["ExecStart"])
-	if len(words) < 2 || words[0] != "/usr/bin/holdfast" || words[1] != "ui" {
+	if len(words) == 0 || words[0] != "/usr/bin/holdfast-ui" {
 		t.Fatalf("ExecStart=%s", settings["ExecStart"])
 	}
-	ui := newUI(conn.NewFlags())
-	if err := ui.ParseFlags(words[2:]); err != nil || ui.Flags().NArg() != 1 {
+	ui := dashboard.New()
+	if err := ui.ParseFlags(words[1:]); err != nil || ui.Flags().NArg() != 1 {
 		t.Errorf("ExecStart: %v, %q", err, ui.Flags().Args())
 	}
 	socket, ok := strings.CutPrefix(settings["Environment"], "HOLDFAST_SERVER=unix://")

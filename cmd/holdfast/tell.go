@@ -19,29 +19,71 @@ import (
 
 // tellFlags are the flags of run for what it tells, and to whom.
 type tellFlags struct {
-	quiet      bool
-	busy, lost int
-	status     statusFile
-	metrics    metricsFile
+	codeFlags
+	quiet   bool
+	status  statusFile
+	metrics metricsFile
 }
 
 func (f *tellFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print errors only: nothing about the wait, nothing if the lock is busy (the exit code tells), and no warnings while the command runs")
-	cmd.Flags().IntVarP(&f.busy, "busy-exit-code", "E", term.ExitBusy, "exit code if the lock is busy or the job is already done, 0 to 255")
-	cmd.Flags().IntVar(&f.lost, "lost-exit-code", term.ExitLost, "exit code if the lock was lost while the command ran, 1 to 255")
+	f.registerBusy(cmd, "the lock is busy or the job is already done")
+	f.registerLost(cmd)
 	f.status.register(cmd)
 	f.metrics.register(cmd)
 }
 
 // check refuses exit codes that no process can have, and a status file that cannot be written.
 func (f *tellFlags) check() error {
+	if err := f.codeFlags.check(); err != nil {
+		return err
+	}
+	return f.status.check()
+}
+
+// codeFlags are the flags of the subcommands that run a command, for the exit codes that tell of the lock.
+type codeFlags struct{ busy, lost int }
+
+// registerBusy registers -E. when says what busy means.
+func (f *codeFlags) registerBusy(cmd *cobra.Command, when string) {
+	f.lost = term.ExitLost
+	cmd.Flags().IntVarP(&f.busy, "busy-exit-code", "E", term.ExitBusy, "exit code if "+when+", 0 to 255")
+}
+
+func (f *codeFlags) registerLost(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&f.lost, "lost-exit-code", term.ExitLost, "exit code if the lock was lost while the command ran, 1 to 255")
+}
+
+// check refuses exit codes that no process can have.
+func (f *codeFlags) check() error {
 	switch {
 	case f.busy < 0 || f.busy > 255:
 		return term.Usage("give an exit code from 0 to 255", "--busy-exit-code %d is out of range", f.busy)
 	case f.lost < 1 || f.lost > 255:
 		return term.Usage("give an exit code from 1 to 255: 0 would look like success", "--lost-exit-code %d is out of range", f.lost)
 	}
-	return f.status.check()
+	return nil
+}
+
+// of returns the exit code for the error of a run.
+func (f *codeFlags) of(err error) int {
+	if own, ok := errors.AsType[*term.Fault](err); ok {
+		switch own.Code {
+		case term.ExitBusy:
+			return f.busy
+		case term.ExitLost:
+			return f.lost
+		}
+	}
+	return exitOf(err)
+}
+
+// end gives the error of a run the exit code that the user has chosen.
+func (f *codeFlags) end(err error) error {
+	if err == nil {
+		return nil
+	}
+	return term.ChosenCode{Code: f.of(err), Err: err}
 }
 
 // messages returns where messages go that are no errors.
@@ -54,18 +96,9 @@ func (k *taker) messages() io.Writer {
 
 // end turns the error of run into the one that the user has asked for, and writes the status file.
 func (f *tellFlags) end(k *taker, err error) error {
-	code := exitOf(err)
-	shown := err
-	if own, ok := errors.AsType[*term.Fault](err); ok {
-		switch own.Code {
-		case term.ExitBusy:
-			code = f.busy
-			if f.quiet {
-				shown = nil
-			}
-		case term.ExitLost:
-			code = f.lost
-		}
+	code, shown := f.of(err), err
+	if own, ok := errors.AsType[*term.Fault](err); ok && own.Code == term.ExitBusy && f.quiet {
+		shown = nil
 	}
 	if failed := f.status.write(k, err, code); failed != nil {
 		fmt.Fprintf(os.Stderr, "holdfast: cannot write the status file: %s\n", term.Escape(failed.Error()))
@@ -95,42 +128,53 @@ const (
 )
 
 func (f *whoFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.who, "who", "", "name of the holder, shown to waiters and in ls and status, at most 256 bytes (default user@host:pid)")
+	f.registerWho(cmd, "name of the holder, shown to waiters and in ls and status")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "add the label KEY=VALUE, shown in the JSON of ls and status; repeatable, at most 16 labels of 256 bytes")
 }
 
+// registerWho registers --who alone. what says what the name is.
+func (f *whoFlags) registerWho(cmd *cobra.Command, what string) {
+	cmd.Flags().StringVar(&f.who, "who", "", what+", at most 256 bytes (default user@host:pid)")
+}
+
 // apply checks the flags and sets them in k.
-func (f *whoFlags) apply(k *taker) error {
+func (f *whoFlags) apply(k *taker) (err error) {
+	k.who = f.who
+	k.labels, err = f.read()
+	return err
+}
+
+// read checks the flags and returns the labels.
+func (f *whoFlags) read() (labels map[string]string, err error) {
 	switch {
 	case len(f.who) > maxWho:
-		return term.Usage("give a shorter name", "--who %q… is too long: %d bytes; want at most %d", term.Cut(f.who, 40), len(f.who), maxWho)
+		return nil, term.Usage("give a shorter name", "--who %q… is too long: %d bytes; want at most %d", term.Cut(f.who, 40), len(f.who), maxWho)
 	case !utf8.ValidString(f.who):
-		return term.Usage("", "--who %q is not UTF-8", term.Cut(f.who, 40))
+		return nil, term.Usage("", "--who %q is not UTF-8", term.Cut(f.who, 40))
 	case len(f.labels) > maxLabels:
-		return term.Usage("", "%d labels: want at most %d", len(f.labels), maxLabels)
+		return nil, term.Usage("", "%d labels: want at most %d", len(f.labels), maxLabels)
 	}
-	k.who = f.who
 	for _, label := range f.labels {
 		key, value, ok := strings.Cut(label, "=")
 		switch {
 		case !ok || key == "":
-			return term.Usage("give --label KEY=VALUE, such as --label team=billing", "--label %q has no key and value", term.Cut(label, 40))
+			return nil, term.Usage("give --label KEY=VALUE, such as --label team=billing", "--label %q has no key and value", term.Cut(label, 40))
 		case len(label) > maxLabel:
-			return term.Usage("", "--label %q… is too long: %d bytes; want at most %d", term.Cut(label, 40), len(label), maxLabel)
+			return nil, term.Usage("", "--label %q… is too long: %d bytes; want at most %d", term.Cut(label, 40), len(label), maxLabel)
 		case strings.IndexFunc(key, func(r rune) bool { return !labelRune(r) }) >= 0:
-			return term.Usage("use letters, digits and ._-/ in the key", "--label %q: the key has another character", term.Cut(label, 40))
+			return nil, term.Usage("use letters, digits and ._-/ in the key", "--label %q: the key has another character", term.Cut(label, 40))
 		case !utf8.ValidString(value):
-			return term.Usage("", "--label %q: the value is not UTF-8", term.Cut(label, 40))
+			return nil, term.Usage("", "--label %q: the value is not UTF-8", term.Cut(label, 40))
 		}
-		if _, twice := k.labels[key]; twice {
-			return term.Usage("", "--label %s is given twice", key)
+		if _, twice := labels[key]; twice {
+			return nil, term.Usage("", "--label %s is given twice", key)
 		}
-		if k.labels == nil {
-			k.labels = make(map[string]string)
+		if labels == nil {
+			labels = make(map[string]string)
 		}
-		k.labels[key] = value
+		labels[key] = value
 	}
-	return nil
+	return labels, nil
 }
 
 func labelRune(r rune) bool {

@@ -61,7 +61,7 @@ func TestOutcomesOfTheStatusFile(t *testing.T) {
 			k.record.ended(*tt.out, nil)
 		}
 		path := filepath.Join(t.TempDir(), "s.json")
-		f := tellFlags{busy: term.ExitBusy, lost: term.ExitLost, status: statusFile{path: path}}
+		f := tellFlags{codeFlags: codeFlags{busy: term.ExitBusy, lost: term.ExitLost}, status: statusFile{path: path}}
 		if err := f.check(); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestOutcomesOfARecordedJob(t *testing.T) {
 		{"no record", supervise.Outcome{}, true, zk.ErrNoAuth, nil, 79, outcomeNotRecorded, "that is not recorded"},
 		{"perhaps a record", supervise.Outcome{}, true, fmt.Errorf("record: %w (%w)", holdfast.ErrUncertain, lost), lost, 79, outcomeUncertain, "nobody knows whether that is recorded"},
 		{"the lock may stay", supervise.Outcome{}, false, nil, zk.ErrConnectionLoss, 0, outcomeExited, ""},
-		{"too long", supervise.Outcome{Code: 0, Overdue: true}, false, nil, nil, 124, outcomeOverdue, "was stopped after 1m0s"},
+		{"too long", supervise.Outcome{Code: 0, Overdue: true}, false, nil, nil, 124, outcomeOverdue, "was stopped after 1m"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			k := &taker{name: "job", once: onceFlags{recorded: tt.once && tt.done == nil}}

@@ -20,6 +20,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
+	"holdfast/internal/duration"
 )
 
 // topShortest is the shortest --interval.
@@ -75,7 +76,7 @@ Exit codes:
 			if interval < topShortest {
 				return term.Usage("give a time such as 1s", "--interval %v is too short: want at least %v", interval, topShortest)
 			}
-			prefix, err := lockPrefix(g, args)
+			prefix, err := conn.LockPrefix(g, args)
 			if err != nil {
 				return err
 			}
@@ -97,11 +98,11 @@ Exit codes:
 
 // runTop shows m until its user ends it.
 func runTop(g *conn.Flags, cmd *cobra.Command, m *topModel, prefix string, layout holdfast.Layout) error {
-	ctx, stop := untilStopped(cmd.Context())
+	ctx, stop := conn.UntilStopped(cmd.Context())
 	defer stop()
 	say := g.Log.NewSayer(os.Stderr)
 	defer say.Flush()
-	return stay(ctx, g, say, func(c *conn.Connection) error {
+	return conn.Stay(ctx, g, say, func(c *conn.Connection) error {
 		c.Quiet() // from now on, the screen tells
 		say.Flush()
 
@@ -127,7 +128,7 @@ func runTop(g *conn.Flags, cmd *cobra.Command, m *topModel, prefix string, layou
 				defer cancel()
 				err := carryOut(ctx, g, cmd, c.Client, &deed.Plan{Action: a, Path: path, Layout: layout, Token: places[0].Token, Places: places}, name, "")
 				if errors.Is(err, context.DeadlineExceeded) {
-					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", g.Timeout, err)
+					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", duration.Text(g.Timeout), err)
 				}
 				done <- topDone{a, name, places[0].Token, err}
 			})

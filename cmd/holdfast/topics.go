@@ -1,12 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
@@ -16,7 +14,7 @@ import (
 func newTopics(g *conn.Flags) []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesTopic()},
-		{Use: "environment", Short: "Environment variables that holdfast reads and sets", Long: environmentTopic(g)},
+		{Use: "environment", Short: "Environment variables that holdfast reads and sets", Long: conn.EnvironmentTopic(g.FlagSet)},
 		{Use: "guarantees", Short: "What holdfast promises, and what it cannot promise", Long: guaranteesTopic},
 		{Use: "durations", Short: "How to write a duration", Long: durationsTopic},
 	}
@@ -27,87 +25,17 @@ func exitCodesTopic() string {
 
 ` + strings.Replace(term.RunExitCodes(), "Exit codes:", "run:", 1) + `
 
-elect has the same codes, but not the flags --once-per, --once-key, -E and --lost-exit-code. elect --observe
-runs no command. It ends with 125, or with 128+N by signal N. elect --observe --once ends with 0 if there is a
+elect has the same codes, but not the flags --once-per and --once-key. elect --observe runs no command. It ends with 125, or with 128+N by signal N. elect --observe --once ends with 0 if there is a
 leader, and with 1 if there is none.
 
 shard does not pass on the codes of its commands. INT and TERM end it with 0, and another signal N with
-128+N. Its other codes are 125, 126 and 127: see holdfast shard --help.
+128+N. Its other codes are 75 (--try), 125, 126 and 127: see holdfast shard --help.
 
 The other commands:
 ` + term.OtherExitCodes() + `
 
 holdfast COMMAND --help lists the codes that the command uses. 75, 77 and 78 are those of sysexits.h, and
 79 is the first code after them. timeout(1) and env(1) use 125 to 127 in the same way.`
-}
-
-// A variable of the environment, besides those of flags.
-type variable struct{ name, meaning string }
-
-var readVariables = []variable{
-	{"HOLDFAST_CONFIG", "the user's configuration file: see holdfast help config"},
-	{"XDG_CONFIG_HOME", "directory of holdfast/config.yaml (default ~/.config)"},
-	{"XDG_STATE_HOME", "directory of holdfast, the store without --server (default ~/.local/state)"},
-	{"CREDENTIALS_DIRECTORY", "directory of holdfast.password, as systemd sets it: see holdfast help config"},
-	{"HOME", "your home directory, for the defaults of the two above"},
-	{"NO_COLOR", "if it is set, tables have no colors: see --color"},
-	{"TERM", "if it is dumb, no colors and no messages that change in place"},
-	{"USER", "part of the default of --who"},
-	{"SUDO_USER", "with sudo holdfast doctor: the user whose default store is compared"},
-	{"SOURCE_DATE_EPOCH", "date of the manual pages that holdfast man writes"},
-}
-
-// givenVariables are in the environment of the command of run and elect.
-var givenVariables = []variable{
-	{"HOLDFAST_LOCK", "the lock's name"},
-	{"HOLDFAST_TOKEN", "the fencing token of LOCK, a number that grows from holder to holder"},
-	{"HOLDFAST_TOKENS", "the tokens of all locks, with those of --also, in the order of the command line"},
-	{"HOLDFAST_SESSION", "the session that holds the lock, such as 0x10000a3c0010002"},
-	{"HOLDFAST_OWNER", "the name of the holder, see --who"},
-	{"HOLDFAST_SERVER", "the server of the lock, which a holdfast inside the command uses, too"},
-	{"HOLDFAST_SLOT", "with run --slot: the number of the slot"},
-	{"HOLDFAST_SHARD", "with shard: the number of the shard, from 0"},
-	{"HOLDFAST_SHARDS", "with shard: the number of shards"},
-	{"HOLDFAST_LOST_FD", "a descriptor that ends when the lock is lost or in doubt, see run"},
-	{"HOLDFAST_HELD", "the locks that this command and those around it hold, for a holdfast inside the command"},
-}
-
-// eventVariables are in the environment of the command of watch --exec.
-var eventVariables = []variable{
-	{"HOLDFAST_EVENT", "what happened: queued, acquired, released, left or gap"},
-	{"HOLDFAST_LOCK", "the lock's name"},
-	{"HOLDFAST_LOCK_PATH", "the path of the lock's node"},
-	{"HOLDFAST_OWNER", "the client, if it is known"},
-	{"HOLDFAST_TOKEN", "its token, if it is known"},
-	{"HOLDFAST_SESSION", "its session, if it is known"},
-	{"HOLDFAST_AT", "when it happened"},
-}
-
-func environmentTopic(g *conn.Flags) string {
-	var flags []variable
-	g.FlagSet.VisitAll(func(f *pflag.Flag) {
-		flags = append(flags, variable{conn.EnvName(f.Name), "--" + f.Name})
-	})
-	list := func(variables []variable) string {
-		var b strings.Builder
-		for _, v := range variables {
-			fmt.Fprintf(&b, "  %-24s  %s\n", v.name, v.meaning)
-		}
-		return b.String()
-	}
-	return `These variables set the flags of all commands that use locks. The command line wins. A variable that is
-empty counts as not set. holdfast serve does not read them.
-
-` + list(flags) + `
-holdfast also reads:
-
-` + list(readVariables) + `
-run, elect and shard add these to the environment of their command:
-
-` + list(givenVariables) + `
-watch --exec adds these, one command for each event:
-
-` + strings.TrimSuffix(list(eventVariables), "\n")
 }
 
 const guaranteesTopic = `At every moment, the server has at most one holder of a lock, and every holder has a larger fencing
@@ -146,10 +74,12 @@ const durationsTopic = `A duration is a number of seconds, or numbers with units
   1d      a day is 24 hours
   1d12h   days come first
 
-Configuration files and environment variables take the same values. JSON output has durations as
-integers, in fields whose names end with _ms for milliseconds and _us for microseconds.
+Configuration files and environment variables take the same values, and tables and messages write them in
+the same way. JSON output has durations as integers, in fields whose names end with _ms for milliseconds and
+_us for microseconds.
 
-The flags of holdfast serve need a unit and have no days.`
+The address of a server is a URL for programs, too: its times, such as ?timeout=10s, need a unit and have no
+days.`
 
 // newHelp returns the command help. Unlike cobra's, it fails for a name that it does not know.
 func newHelp() *cobra.Command {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -146,9 +147,7 @@ func TestUIRefusesOpenAddresses(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"ui", "--listen", "0.0.0.0:0"}, {"ui", "--listen", ":0"}, {"ui", "--listen", "[::]:0", "--users", "x"}, {"ui", "--https-cert", "x"},
-		{"serve", "--data-dir", t.TempDir(), "--ui", "0.0.0.0:0"}, {"serve", "--data-dir", t.TempDir(), "--ui", ":0", "--ui-users", "x"},
-		{"serve", "--data-dir", t.TempDir(), "--ui-read-only"}, {"serve", "--data-dir", t.TempDir(), "--ui", "127.0.0.1:0", "--linger", "1s"},
-		{"serve", "--data-dir", t.TempDir(), "--ui", "127.0.0.1:0", "--auth-required", "sasl", "--insecure"},
+		{"serve", "--data-dir", t.TempDir(), "--ui", "127.0.0.1:0"}, // the page is a program of its own
 	} {
 		cmd := exec.Command("holdfast", args...)
 		out, err := cmd.CombinedOutput()
@@ -172,22 +171,29 @@ func TestUIRefusesOpenAddresses(t *testing.T) {
 	}
 }
 
-// serve --ui has the page in the server's process, with users and TLS, and stops with the server.
-func TestServeHasThePage(t *testing.T) {
+// userLine returns a line for a file of users.
+func userLine(t *testing.T, name string, role ui.Role) string {
+	t.Helper()
+	line, err := ui.HashPassword(name, role, "correct horse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return line
+}
+
+// logIn logs in at a page with users. It reports whether that succeeded.
+func logIn(t *testing.T, b *http.Client, home, name string) bool {
+	t.Helper()
+	code, text := submit(t, b, home+"login", url.Values{"name": {name}, "password": {"correct horse"}})
+	return code == http.StatusOK && strings.Contains(text, "Overview")
+}
+
+// ui with users and TLS: a viewer looks, an operator acts.
+func TestUIHasUsersAndTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	users := filepath.Join(dir, "users")
-	var lines []string
-	for name, role := range map[string]ui.Role{"ann": ui.Operator, "vic": ui.Viewer} {
-		line, err := ui.HashPassword(name, role, "correct horse")
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, line)
-	}
-	if err := os.WriteFile(users, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeSecret(t, dir, "users", userLine(t, "ann", ui.Operator), userLine(t, "vic", ui.Viewer))
 	page := filepath.Join(dir, "page")
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -196,24 +202,9 @@ func TestServeHasThePage(t *testing.T) {
 	if err := issue(page, template, template, nil); err != nil {
 		t.Fatal(err)
 	}
-	cmd, said := startServe(t, "--data-dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--ui", "0.0.0.0:0", "--ui-users", users, "--tls-cert", page+".pem", "--tls-key", page+".key")
-	var home, server string
-	for _, line := range said {
-		if at, ok := strings.CutPrefix(line, "listening ui "); ok {
-			home = at // as it is printed, so that it works in a browser
-		}
-		if at, ok := strings.CutPrefix(line, "listening tcp "); ok {
-			server = at
-		}
-	}
-	if home == "" {
-		t.Fatalf("printed %q", said)
-	}
-	c, err := zk.Dial(t.Context(), zk.Config{Servers: []string{server}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	server, c := serveForUI(t)
+	cmd, lines := startUI(t, "--server", server, "--listen", "0.0.0.0:0", "--users", users, "--https-cert", page+".pem", "--https-key", page+".key", "/")
+	home := <-lines // as it is printed, so that it works in a browser
 	h, err := holdfast.NewMutex(c, "/locks/db", holdfast.WithOwner("ada")).Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -224,8 +215,8 @@ func TestServeHasThePage(t *testing.T) {
 		if code, text := surf(t, b, home+"login"); code != http.StatusOK || !strings.Contains(text, "Password") {
 			t.Errorf("%d %s", code, text)
 		}
-		if code, text := submit(t, b, home+"login", url.Values{"name": {name}, "password": {"correct horse"}}); code != http.StatusOK || !strings.Contains(text, "Overview") {
-			t.Errorf("%s: %d %s", name, code, text)
+		if !logIn(t, b, home, name) {
+			t.Errorf("%s cannot log in", name)
 		}
 		if _, text := surf(t, b, home+"act/end?session="+end.Get("session")); name == "ann" {
 			end.Set("seen", regexp.MustCompile(`name="seen" value="([^"]+)"`).FindStringSubmatch(text)[1])
@@ -241,27 +232,93 @@ func TestServeHasThePage(t *testing.T) {
 	<-h.Lost()
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("serve with a page does not stop well: %v", err)
+		t.Errorf("ui does not stop well: %v", err)
 	}
 }
 
-// The page's URL has a host that the page accepts.
-func TestUIAddressIsOfUse(t *testing.T) {
+// ui reads a changed file of users. The logins of a user who is gone, or has another role, end at once. A file that is
+// not valid changes nothing.
+func TestUIReadsChangedUsers(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		ip    string
-		hosts []string
-		want  string
-	}{
-		{"127.0.0.1", []string{"locks.example.com"}, "127.0.0.1:7480"},
-		{"192.0.2.1", nil, "192.0.2.1:7480"},
-		{"0.0.0.0", nil, "127.0.0.1:7480"},
-		{"::", nil, "127.0.0.1:7480"},
-		{"0.0.0.0", []string{"locks.example.com", "b"}, "locks.example.com:7480"},
-		{"::", []string{"locks.example.com"}, "locks.example.com:7480"},
-	} {
-		if got := (&uiFlags{hosts: tt.hosts}).address(&net.TCPAddr{IP: net.ParseIP(tt.ip), Port: 7480}); got != tt.want {
-			t.Errorf("%s, %v: %s; want %s", tt.ip, tt.hosts, got, tt.want)
+	dir := t.TempDir()
+	line := userLine(t, "ann", ui.Operator)
+	writeSecret(t, dir, "users", line, userLine(t, "bob", ui.Viewer))
+	server, _ := serveForUI(t)
+	_, lines := startUI(t, "--server", server, "--listen", "127.0.0.1:0", "--users", filepath.Join(dir, "users"))
+	home := <-lines
+	ann, bob := browser(t), browser(t)
+	if !logIn(t, ann, home, "ann") || !logIn(t, bob, home, "bob") {
+		t.Fatal("ann or bob cannot log in")
+	}
+	until := func(what string, b *http.Client, want int) {
+		t.Helper()
+		for late := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+			code, _ := surf(t, b, home)
+			switch {
+			case code == want:
+				return
+			case time.Now().After(late):
+				t.Fatalf("%s: %d; want %d", what, code, want)
+			}
 		}
+	}
+	writeSecret(t, dir, "users", "nonsense")
+	time.Sleep(1500 * time.Millisecond) // it looks once a second
+	until("after a file that is not valid", bob, http.StatusOK)
+	writeSecret(t, dir, "users", line)
+	until("bob is gone", bob, http.StatusUnauthorized)
+	until("ann is still there", ann, http.StatusOK)
+	writeSecret(t, dir, "users", userLine(t, "ann", ui.Viewer))
+	until("ann has another role", ann, http.StatusUnauthorized)
+}
+
+// sayHalf connects from another address, and sends half a request. It waits until the page has closed the connection.
+func sayHalf(ctx context.Context, address string) {
+	nc, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: time.Second}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return
+	}
+	defer context.AfterFunc(ctx, func() { nc.Close() })()
+	defer nc.Close()
+	_, _ = io.WriteString(nc, "GET / HT")
+	_, _ = io.Copy(io.Discard, nc)
+}
+
+// Connections without a login take a quarter of the room, so they keep nobody out: neither a browser that is logged in,
+// nor a new one of another address.
+func TestUIKeepsRoomForUsers(t *testing.T) {
+	t.Parallel()
+	server, _ := serveForUI(t)
+	_, lines := startUI(t, "--server", server, "--listen", "127.0.0.1:0")
+	first := <-lines
+	home, _, _ := strings.Cut(first, "?")
+	b := browser(t)
+	if code, _ := surf(t, b, first); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	other := <-lines
+	address := strings.TrimSuffix(strings.TrimPrefix(home, "http://"), "/")
+	for range 1000 { // more than the page has room for
+		go func() {
+			for t.Context().Err() == nil {
+				sayHalf(t.Context(), address)
+				time.Sleep(time.Second)
+			}
+		}()
+	}
+	time.Sleep(2 * time.Second)
+	for range 10 {
+		b.CloseIdleConnections()
+		b.Timeout = 5 * time.Second
+		began := time.Now()
+		if code, _ := surf(t, b, home); code != http.StatusOK {
+			t.Error(code)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("the page took %v", took)
+		}
+	}
+	if code, _ := surf(t, browser(t), other); code != http.StatusOK {
+		t.Error(code)
 	}
 }

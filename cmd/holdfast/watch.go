@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,8 +20,8 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/internal/lockwatch"
-	"holdfast/internal/supervise"
 )
 
 // eventDocument is an event of watch in JSON.
@@ -113,7 +112,7 @@ Exit codes:
 			if cmd.Flags().Changed("exec") && strings.TrimSpace(command) == "" {
 				return term.Usage("give a command line for the shell", "--exec is empty")
 			}
-			prefix, err := lockPrefix(g, args)
+			prefix, err := conn.LockPrefix(g, args)
 			if err != nil {
 				return err
 			}
@@ -146,7 +145,7 @@ const (
 )
 
 func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
-	ctx, stop := untilStopped(ctx)
+	ctx, stop := conn.UntilStopped(ctx)
 	defer stop()
 	w.say = w.Log.NewSayer(os.Stderr)
 	defer w.say.Flush()
@@ -156,7 +155,7 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 			w.say.Line("the server has no persistent watches (ZooKeeper 3.6): all locks are read once a second or less often")
 		}
 	}
-	return stay(ctx, w.Flags, w.say, func(c *conn.Connection) error {
+	return conn.Stay(ctx, w.Flags, w.say, func(c *conn.Connection) error {
 		report := w.print
 		if w.command != "" {
 			queue := make(chan eventDocument, commandBacklog)
@@ -196,48 +195,6 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 			return report(w.document(e))
 		})
 	})
-}
-
-// untilStopped returns a context that INT or TERM ends. After INT, its cause is a keyed. A second signal ends the process.
-func untilStopped(ctx context.Context) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 1)
-	stopSignals := supervise.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		var cause error
-		select {
-		case sig := <-signals:
-			if sig == os.Interrupt {
-				cause = term.EndedBy(sig)
-			}
-		case <-ctx.Done():
-		}
-		stopSignals()
-		cancel(cause)
-	}()
-	return ctx, func() { cancel(nil) }
-}
-
-// stay runs f with a connection until f returns or ctx ends. It is for the commands that go on when no server
-// answers. The end of ctx is no error, except that ctrl-C ends the script around the command, too.
-func stay(ctx context.Context, g *conn.Flags, say *term.Sayer, f func(*conn.Connection) error) error {
-	t, err := g.Target()
-	if err != nil {
-		return err
-	}
-	c, err := g.Connect(ctx, t, g.Timeout, say)
-	if err == nil {
-		defer c.Close()
-		err = f(c)
-	}
-	key, interrupted := errors.AsType[term.Interrupted](context.Cause(ctx))
-	switch {
-	case err != nil && interrupted:
-		return key
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return nil
-	}
-	return t.Explain(err)
 }
 
 func (w *eventWriter) document(e lockwatch.Event) eventDocument {
@@ -309,7 +266,7 @@ func (e *eventDocument) text(wide bool) string {
 		ms   *int64
 	}{{"waited", e.WaitedMS}, {"held", e.HeldMS}} {
 		if d.ms != nil {
-			fmt.Fprintf(&b, " %s=%v", d.name, time.Duration(*d.ms)*time.Millisecond)
+			fmt.Fprintf(&b, " %s=%s", d.name, duration.Text(time.Duration(*d.ms)*time.Millisecond))
 		}
 	}
 	if e.Waiters > 0 {

@@ -28,6 +28,7 @@ import (
 //	holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
 //	cmd/holdfast → internal/survey, internal/waitgraph     internal/survey → internal/waitgraph, internal/queue, internal/queue/names, zk
+//	cmd/holdfast, internal/cli, internal/supervise, ui → internal/duration
 //	cmd/holdfast → internal/deed     internal/deed → holdfast, zk, internal/survey, internal/waitgraph
 //	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
 //	reserve → holdfast, internal/lend, internal/queue, zk     cmd/holdfast, internal/deed → reserve
@@ -35,6 +36,7 @@ import (
 //	fence → holdfast
 //	cmd/holdfast → once     once → holdfast, internal/queue, internal/queue/names, zk
 //	cmd/holdfast, cmd/holdfast-mcp → internal/cli/program → internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
+//	cmd/holdfast-ui → internal/cli/dashboard → ui, zk, internal/daemon, internal/htpasswd, internal/cli/certs, internal/cli/passwd, internal/cli/program
 //	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/show, internal/cli/who, internal/cli/outer, holdfast, internal/survey, internal/waitgraph
 //	cmd/holdfast-tf → internal/cli/tf → terraform, internal/cli/act, internal/cli/certs, internal/cli/job, internal/cli/passwd     terraform → holdfast, zk
 //	ui, terraform, internal/cli/passwd, internal/cli/tf → internal/htpasswd
@@ -79,6 +81,9 @@ var arrows = map[string]part{
 	},
 	"internal/balance": {
 		reason: "who should own a shard follows from the workers and the present owners: this package knows no client and no lock",
+	},
+	"internal/duration": {
+		reason: "how a duration is written depends on nothing but its length",
 	},
 	"internal/budget": {
 		reason: "how much is kept of what a server answers is a number: this package knows no client and no lock",
@@ -151,7 +156,7 @@ var arrows = map[string]part{
 	},
 	"ui": {
 		// The packages below internal/ follow the locks and find the waits, for the commands, too.
-		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/htpasswd", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/duration", "internal/htpasswd", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
 	},
 	"internal/htpasswd": {
@@ -159,8 +164,9 @@ var arrows = map[string]part{
 		reason:   "who may log in follows from a file and a password: this package knows no page and no state",
 	},
 	"internal/supervise": {
-		external: []string{"golang.org/x/sys"},
-		reason:   "supervising a job takes a deadline and a channel: it knows neither locks nor servers",
+		mayImport: []string{"internal/duration"},
+		external:  []string{"golang.org/x/sys"},
+		reason:    "supervising a job takes a deadline and a channel: it knows neither locks nor servers",
 	},
 	"internal/watchdog": {
 		mayImport: []string{"internal/supervise"},
@@ -172,7 +178,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"internal/cli/term": {
-		mayImport: []string{"", "internal/budget", "internal/supervise", "zk"},
+		mayImport: []string{"", "internal/budget", "internal/duration", "internal/supervise", "zk"},
 		external:  []string{"github.com/spf13", "golang.org/x/sys"},
 		reason:    "tables, messages and exit codes are for every command: this package knows no server, and no command",
 	},
@@ -182,7 +188,7 @@ var arrows = map[string]part{
 		reason:    "to start a host is to start a process: this package knows no flags, no locks and no clients",
 	},
 	"internal/cli/conn": {
-		mayImport: []string{"", "internal/cli/host", "internal/cli/term", "zk", "zklocal"},
+		mayImport: []string{"", "internal/cli/host", "internal/cli/term", "internal/duration", "internal/supervise", "zk", "zklocal"},
 		external:  []string{"github.com/spf13", "go.yaml.in/yaml/v3", "golang.org/x/sys"},
 		reason:    "every program that needs a server links this package: it must bring no command, and no library of one",
 	},
@@ -196,7 +202,7 @@ var arrows = map[string]part{
 		reason:    "a manual page is made of the help of a command, whichever it is",
 	},
 	"internal/cli/program": {
-		mayImport: []string{"internal/cli/conn", "internal/cli/man", "internal/cli/term", "internal/supervise"},
+		mayImport: []string{"internal/cli/conn", "internal/cli/man", "internal/cli/term", "internal/duration", "internal/supervise"},
 		external:  []string{"github.com/spf13"},
 		reason:    "what the programs have in common knows none of them",
 	},
@@ -220,8 +226,17 @@ var arrows = map[string]part{
 		external: []string{"github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13", "golang.org/x/sync"},
 		reason:   "an agent's program needs locks and the library of its protocol: it knows no other command",
 	},
+	"internal/cli/dashboard": {
+		mayImport: []string{"internal/cli/certs", "internal/cli/conn", "internal/cli/passwd", "internal/cli/program", "internal/cli/term", "internal/daemon", "internal/htpasswd", "ui", "zk"},
+		external:  []string{"github.com/spf13"},
+		reason:    "the program of the page is flags, a listener and package ui: it knows no other command",
+	},
+	"cmd/holdfast-ui": {
+		mayImport: []string{"internal/cli/dashboard", "internal/cli/program"},
+		reason:    "the program is its package and a main",
+	},
 	"internal/cli/job": {
-		mayImport: []string{"internal/cli/conn", "internal/cli/term", "internal/supervise"},
+		mayImport: []string{"internal/cli/conn", "internal/cli/term", "internal/duration", "internal/supervise"},
 		external:  []string{"github.com/spf13"},
 		reason:    "the end of a job is flags and an exit code: this package knows no lock, so tf links no other command",
 	},
@@ -243,7 +258,7 @@ var arrows = map[string]part{
 	"internal/cli/tf": {
 		mayImport: []string{
 			"", "internal/cli/act", "internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/passwd", "internal/cli/program", "internal/cli/term",
-			"internal/daemon", "internal/deed", "internal/htpasswd", "internal/supervise", "internal/watchdog", "terraform", "zk",
+			"internal/daemon", "internal/deed", "internal/duration", "internal/htpasswd", "internal/supervise", "internal/watchdog", "terraform", "zk",
 		},
 		external: []string{"github.com/spf13"},
 		reason:   "the backend for Terraform is a client of any server: it knows no other command, and hosts no store",
@@ -257,7 +272,7 @@ var arrows = map[string]part{
 		reason:    "the program is its package and a main",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/man", "internal/cli/outer", "internal/cli/passwd", "internal/cli/program", "internal/cli/term", "internal/cli/version", "ui", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/man", "internal/cli/outer", "internal/cli/passwd", "internal/cli/program", "internal/cli/term", "internal/cli/version", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -460,6 +475,12 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"cmd/holdfast", "github.com/modelcontextprotocol/go-sdk/mcp", ""}, // TestTheCommandLinksLittle sees it
 		{"cmd/holdfast-mcp", "holdfast/internal/cli/mcp", ""},
 		{"cmd/holdfast-mcp", "holdfast/zk", "a main"},
+		{"cmd/holdfast", "holdfast/ui", "they must offer"},
+		{"cmd/holdfast", "holdfast/internal/cli/dashboard", "they must offer"},
+		{"cmd/holdfast-ui", "holdfast/internal/cli/dashboard", ""},
+		{"cmd/holdfast-ui", "holdfast/ui", "a main"},
+		{"internal/cli/dashboard", "holdfast/ui", ""},
+		{"internal/cli/dashboard", "holdfast/terraform", "no other command"},
 		{"internal/cli/mcp", "holdfast/internal/survey", ""},
 		{"internal/cli/mcp", "charm.land/bubbletea/v2", "no other command"},
 		{"internal/cli/mcp", "holdfast/ui", "no other command"},

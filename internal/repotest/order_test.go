@@ -60,11 +60,11 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/cli/conn", pkg: "holdfast/internal/cli/conn", atMost: 4,
-		order: `doc config_view flags config server contact tls_auth name`,
+		order: `doc config_view flags config environment stay server contact tls_auth name`,
 	},
 	{
 		dir: "internal/cli/term", pkg: "holdfast/internal/cli/term", atMost: 4,
-		order: `doc flags fault exit_codes log say progress screen output color format duration`,
+		order: `doc flags address fault exit_codes log say progress screen output color format duration`,
 	},
 	{
 		// The server, a connection's reader, the owner and the turns, the requests, the four-letter words, the commit

@@ -5,6 +5,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"holdfast/internal/duration"
 )
 
 // A guard ends one job in time. It runs in the process that is the job's parent: the watchdog
@@ -149,7 +151,7 @@ func (g *guard) act() {
 		g.stop()
 		how := SignalName(g.ending.Signal)
 		if g.ending.MaxHoldKill > 0 {
-			how += ", and KILL in " + g.ending.MaxHoldKill.String()
+			how += ", and KILL in " + duration.Text(g.ending.MaxHoldKill)
 		}
 		g.say(sayOverdue, g.ending.MaxHold, how)
 	}

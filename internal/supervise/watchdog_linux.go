@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"holdfast/internal/duration"
 )
 
 // IsWatchdog reports whether this process was started as a watchdog. If so, the program must
@@ -229,7 +231,9 @@ func (w *watchdog) run(o order) {
 		},
 		doubt: pipe.end,
 		stops: func() { _ = w.link.send(verbStops, 0, "") },
-		say:   func(format string, args ...any) { _ = w.link.send(verbSay, 0, fmt.Sprintf(format, args...)) },
+		say: func(format string, args ...any) {
+			_ = w.link.send(verbSay, 0, fmt.Sprintf(format, duration.InMessage(args)...))
+		},
 	}
 	v := verbGone
 	switch lost := g.run(); {

@@ -24,7 +24,7 @@ func BuildHoldfast(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("peers: where is the module holdfast: %w", err)
 	}
 	bin := filepath.Join(dir, "holdfast")
-	build := exec.CommandContext(ctx, "go", "build", "-o", dir, "./cmd/holdfast", "./cmd/holdfast-mcp", "./cmd/holdfast-tf")
+	build := exec.CommandContext(ctx, "go", "build", "-o", dir, "./cmd/...")
 	build.Dir = strings.TrimSpace(string(root))
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("peers: go build: %w\n%s", err, out)

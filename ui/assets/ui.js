@@ -7,16 +7,12 @@ const say = (text) => { document.getElementById("said").textContent = text }
 // Ages go on between two readings, unless the data are old.
 let read = performance.now()
 let cut = false
+// words writes a time as duration.Age does on the server.
 const words = (ms) => {
-  const s = Math.floor(ms / 1000)
-  if (ms < 1000) return ms + "ms"
-  if (s < 10) return (ms / 1000).toFixed(1) + "s"
-  if (s < 60) return s + "s"
-  const two = (n) => String(n).padStart(2, "0")
-  const m = Math.floor(s / 60), h = Math.floor(m / 60)
-  if (m < 60) return m + "m" + two(s % 60) + "s"
-  if (h < 48) return h + "h" + two(m % 60) + "m"
-  return Math.floor(h / 24) + "d" + two(h % 24) + "h"
+  if (ms < 1000) return ms === 0 ? "0s" : ms + "ms"
+  const s = Math.round(ms / 1000), m = Math.floor(s / 60), h = Math.floor(m / 60), d = Math.floor(h / 24)
+  const parts = d > 0 ? [[d, "d"], [h % 24, "h"]] : [[h, "h"], [m % 60, "m"], [s % 60, "s"]]
+  return parts.filter(([n]) => n > 0).map(([n, unit]) => n + unit).join("")
 }
 setInterval(() => {
   if (cut || document.hidden || "stale" in main().dataset) return

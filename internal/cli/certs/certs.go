@@ -23,7 +23,6 @@ type Flags struct {
 	Cert, Key  string // files
 	ClientCA   string // file
 	ClientAuth clientAuth
-	Others     bool // --ui uses the certificate, too
 }
 
 // Register adds the flags to f.
@@ -66,9 +65,9 @@ func (c clientAuth) OrDefault(ca string) clientAuth {
 func (s *Flags) Open(from Origins, log *slog.Logger) (*Keyring, error) {
 	auth := s.ClientAuth.OrDefault(s.ClientCA)
 	switch {
-	case len(s.Listen) == 0 && !s.Others && s.Cert+s.Key+s.ClientCA+string(s.ClientAuth) == "":
+	case len(s.Listen) == 0 && s.Cert+s.Key+s.ClientCA+string(s.ClientAuth) == "":
 		return nil, nil
-	case len(s.Listen) == 0 && !s.Others:
+	case len(s.Listen) == 0:
 		return nil, term.Usage("give one with --listen-tls", "serve: --tls- flags are given, but no address for TLS")
 	case s.Cert == "" || s.Key == "":
 		return nil, term.Usage("", "serve: TLS needs both --tls-cert and --tls-key")

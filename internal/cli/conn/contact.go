@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/zk"
 )
 
@@ -148,7 +149,7 @@ func Cause(err error, took time.Duration) string {
 		return dns.Err
 	}
 	if TimedOut(err) {
-		return fmt.Sprintf("no answer in %v", took.Round(time.Second))
+		return fmt.Sprintf("no answer in %s", duration.Age(took))
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		if errno, ok := errors.AsType[syscall.Errno](op); ok {
@@ -244,7 +245,7 @@ type unreachable struct {
 }
 
 func (u *unreachable) Error() string {
-	return fmt.Sprintf("%v within %v (%s)", ErrUnreachable, u.within, u.causes)
+	return fmt.Sprintf("%v within %s (%s)", ErrUnreachable, duration.Text(u.within), u.causes)
 }
 
 // Unwrap returns ErrUnreachable and the errors of the attempts.

@@ -1,7 +1,6 @@
 package conn
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,10 +44,9 @@ func NewFlags() *Flags {
 // Register gives a command the flags of the client commands, and their values before it runs.
 func (g *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().AddFlagSet(g.FlagSet)
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.Settle(cmd.Flags()) }
-}
-
-// EnvName returns the environment variable that sets a flag. The command line wins.
-func EnvName(flag string) string {
-	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		err := g.Settle(cmd.Flags())
+		warnUnknown(g.FlagSet, &g.Log, cmd)
+		return err
+	}
 }

@@ -85,3 +85,30 @@ const OwnDirectory = ".holdfast"
 
 // ProbePrefix is the beginning of the name of a probe node. ls, graph and watch leave such nodes out.
 const ProbePrefix = ".holdfast-doctor-"
+
+// LockPrefix returns the prefix of the paths of the locks that a command is about. args has at most one
+// prefix of names.
+func LockPrefix(g *Flags, args []string) (string, error) {
+	prefix := ""
+	if len(args) > 0 {
+		prefix = args[0]
+	}
+	if !strings.HasPrefix(prefix, "/") {
+		if err := g.CheckNamespace(); err != nil {
+			return "", err
+		}
+		prefix = strings.TrimSuffix(g.Namespace, "/") + "/" + prefix
+	}
+	if err := zk.ValidatePath(Parent(prefix)); err != nil {
+		return "", term.Usage("give the beginning of a lock's name, as in db/", "prefix: %s", PathReason(Parent(prefix), err))
+	}
+	return prefix, nil
+}
+
+// Parent returns the node above all paths that begin with prefix.
+func Parent(prefix string) string {
+	if i := strings.LastIndexByte(prefix, '/'); i > 0 {
+		return prefix[:i]
+	}
+	return "/"
+}

@@ -15,6 +15,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
 )
 
@@ -87,7 +88,7 @@ func FlagFault(clients *pflag.FlagSet, cmd *cobra.Command, err error) error {
 
 // hintOfSwitch says what to give instead of a flag without a value that has one.
 func hintOfSwitch(name, value string) string {
-	if _, err := term.ParseDuration(value); name == "try" && err == nil {
+	if _, err := duration.Parse(value); name == "try" && err == nil {
 		return "to wait for some time, give --wait " + term.Cut(value, 40)
 	}
 	return fmt.Sprintf("give --%s alone, or leave it out", name)

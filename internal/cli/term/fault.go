@@ -11,6 +11,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/budget"
+	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
@@ -54,12 +55,12 @@ func (f *Fault) Unwrap() error { return f.Err }
 
 // Usage returns the fault of a wrong command line.
 func Usage(hint, format string, args ...any) error {
-	return &Fault{ExitUsage, fmt.Errorf(format, args...), hint}
+	return &Fault{ExitUsage, fmt.Errorf(format, duration.InMessage(args)...), hint}
 }
 
 // Misconfigured returns the fault of a wrong setting: of a flag, the environment, or a configuration file.
 func Misconfigured(hint, format string, args ...any) error {
-	return &Fault{ExitConfig, fmt.Errorf(format, args...), hint}
+	return &Fault{ExitConfig, fmt.Errorf(format, duration.InMessage(args)...), hint}
 }
 
 // An ExitCode is an error that ends the program with that code and no message.

@@ -23,13 +23,24 @@ func Operands(names ...string) cobra.PositionalArgs {
 }
 
 // NearestFlag returns the flag whose name is most like name, or "" if none is close.
-func NearestFlag(flags *pflag.FlagSet, name string) (near string) {
-	best := min(3, len(name)) // more than two changes, or as many as letters, make another word
+func NearestFlag(flags *pflag.FlagSet, name string) string {
+	var names []string
 	flags.VisitAll(func(f *pflag.Flag) {
-		if d := distance(name, f.Name); d < best && !f.Hidden {
-			best, near = d, f.Name
+		if !f.Hidden {
+			names = append(names, f.Name)
 		}
 	})
+	return NearestWord(names, name)
+}
+
+// NearestWord returns the one of words that is most like word, or "" if none is close.
+func NearestWord(words []string, word string) (near string) {
+	best := min(3, len(word)) // more than two changes, or as many as letters, make another word
+	for _, w := range words {
+		if d := distance(word, w); d < best {
+			best, near = d, w
+		}
+	}
 	return near
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf16"
+
+	"holdfast/internal/duration"
 )
 
 // APIVersion is in every JSON document. Within a version, fields are only added.
@@ -28,16 +30,7 @@ func Escape(s string) string {
 func Printable(r rune) bool { return unicode.IsPrint(r) }
 
 // Age returns the time from since to now. since is by the server's clock, so it may be later than now.
-func Age(since, now time.Time) string {
-	d := max(now.Sub(since), 0)
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < 48*time.Hour:
-		return d.Round(time.Second).String()
-	}
-	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
-}
+func Age(since, now time.Time) string { return duration.Age(now.Sub(since)) }
 
 // JSON prints v as indented JSON. It escapes all unprintable characters, also where JSON would
 // allow them.

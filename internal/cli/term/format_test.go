@@ -39,24 +39,6 @@ func TestDocumentEscapesWhatJSONWouldNot(t *testing.T) {
 	}
 }
 
-func TestAge(t *testing.T) {
-	now := time.Now()
-	for _, tt := range []struct {
-		d    time.Duration
-		want string
-	}{
-		{-time.Hour, "0s"}, // the server's clock is ahead
-		{123456 * time.Microsecond, "123ms"},
-		{3*time.Minute + 12*time.Second + 300*time.Millisecond, "3m12s"},
-		{47 * time.Hour, "47h0m0s"},
-		{75 * time.Hour, "3d3h"},
-	} {
-		if got := Age(now.Add(-tt.d), now); got != tt.want {
-			t.Errorf("age %v = %q; want %q", tt.d, got, tt.want)
-		}
-	}
-}
-
 // A cell that another user has made long does not make every row as long.
 func TestLongCellsAreCut(t *testing.T) {
 	rows := [][]string{{"NAME", "HOLDER"}, {"evil", strings.Repeat("x", 1<<20)}, {"unprintable", strings.Repeat("\x00", 1<<20)}}

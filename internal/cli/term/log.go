@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"holdfast/internal/duration"
 )
 
 // LogFlags are the flags for the messages of the client commands on stderr.
@@ -56,12 +58,12 @@ func (f LogFormat) message(level, text, hint string) string {
 
 // Warn prints a warning on stderr.
 func (l *LogFlags) Warn(cmd *cobra.Command, format string, args ...any) {
-	_, _ = io.WriteString(cmd.ErrOrStderr(), l.Format.message(levelWarn, fmt.Sprintf(format, args...), ""))
+	_, _ = io.WriteString(cmd.ErrOrStderr(), l.Format.message(levelWarn, fmt.Sprintf(format, duration.InMessage(args)...), ""))
 }
 
 // Info prints a message on stderr.
 func (l *LogFlags) Info(cmd *cobra.Command, format string, args ...any) {
-	_, _ = io.WriteString(cmd.ErrOrStderr(), l.Format.message(levelInfo, fmt.Sprintf(format, args...), ""))
+	_, _ = io.WriteString(cmd.ErrOrStderr(), l.Format.message(levelInfo, fmt.Sprintf(format, duration.InMessage(args)...), ""))
 }
 
 // NewSayer returns a sayer that prints to w.

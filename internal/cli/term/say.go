@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync/atomic"
 	"time"
+
+	"holdfast/internal/duration"
 )
 
 // A Sayer prints messages and never waits for their reader. A terminal paused with ctrl-S, or a full
@@ -60,7 +62,7 @@ func (s *Sayer) Deliver(w io.Writer, until <-chan struct{}) {
 // Line prints one line.
 func (s *Sayer) Line(format string, args ...any) {
 	select {
-	case s.queue <- said{line: s.Log.Format.message(levelInfo, Brief(fmt.Sprintf(format, args...)), "")}:
+	case s.queue <- said{line: s.Log.Format.message(levelInfo, Brief(fmt.Sprintf(format, duration.InMessage(args)...)), "")}:
 	default:
 	}
 }
@@ -68,7 +70,7 @@ func (s *Sayer) Line(format string, args ...any) {
 // Detail prints one line with --verbose.
 func (s *Sayer) Detail(format string, args ...any) {
 	if s.Log.Verbose {
-		s.Line(format, args...)
+		s.Line(format, duration.InMessage(args)...)
 	}
 }
 

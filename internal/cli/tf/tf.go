@@ -23,6 +23,7 @@ import (
 	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
+	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
 	"holdfast/terraform"
@@ -165,7 +166,7 @@ func (f *runFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, 
 		return err
 	}
 	if least := 2 * supervise.KillMargin; session.Timeout() < least {
-		return term.Usage(fmt.Sprintf("give --session-timeout %v or more", least), "session timeout %v is too short", session.Timeout())
+		return term.Usage("give --session-timeout "+duration.Text(least)+" or more", "session timeout %v is too short", session.Timeout())
 	}
 	ends, err := at(session.Timeout())
 	if err != nil {
@@ -183,7 +184,9 @@ func (f *runFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, 
 		supervise.Command{Path: file, Args: command, Env: job.Environ(env)},
 		supervise.Terms{
 			Lost: backend.Lost(), Deadline: backend.Deadline, Ending: ends, Signals: signals,
-			Warn:    func(format string, args ...any) { say.Line("%s: %s", ws, term.Escape(fmt.Sprintf(format, args...))) },
+			Warn: func(format string, args ...any) {
+				say.Line("%s: %s", ws, term.Escape(fmt.Sprintf(format, duration.InMessage(args)...)))
+			},
 			Suspect: c.Contact.IsDown, Changed: c.Contact.Changed,
 		},
 	)
@@ -197,7 +200,7 @@ func (f *runFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, 
 		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", ws, out.Code),
 			Hint: "if the client has written errored.tfstate, push it: tofu state push errored.tfstate"}
 	case out.Overdue:
-		return &term.Fault{Code: term.ExitOverdue, Err: fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", ws, ends.MaxHold, out.Code)}
+		return &term.Fault{Code: term.ExitOverdue, Err: fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", ws, duration.Text(ends.MaxHold), out.Code)}
 	}
 	return job.ExitOf(out)
 }

@@ -1,4 +1,5 @@
-package main
+// Package dashboard is the program holdfast-ui: the page of package ui, as a client of any server.
+package dashboard
 
 import (
 	"context"
@@ -17,21 +18,25 @@ import (
 	"holdfast/internal/cli/certs"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/passwd"
+	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/daemon"
+	"holdfast/internal/htpasswd"
 	"holdfast/ui"
 	"holdfast/zk"
 )
 
 const (
-	// uiAddress is where ui listens without --listen.
-	uiAddress = "127.0.0.1:7480"
-	// uiConnections is how many connections the page has open at most: more than it has tabs.
-	uiConnections = 512
+	// defaultAddress is where ui listens without --listen.
+	defaultAddress = "127.0.0.1:7480"
+	// connections is how many connections the page has open at most: more than it has tabs.
+	connections = 512
 )
 
-func newUI(g *conn.Flags) *cobra.Command {
-	var f uiFlags
+// New returns the command of the program.
+func New() *cobra.Command {
+	g := conn.NewFlags()
+	var f flags
 	cmd := &cobra.Command{
 		Use:   "ui [flags] [PREFIX]",
 		Short: "Show locks, queues and deadlocks in a browser",
@@ -70,44 +75,42 @@ Exit codes:
   holdfast ui --listen :7480 --users users --https-cert cert.pem --https-key key.pem --allow-host locks.example.com`,
 		Args: term.Operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			prefix, err := lockPrefix(g, args)
+			prefix, err := conn.LockPrefix(g, args)
 			if err != nil {
 				return err
 			}
 			if err := f.check(); err != nil {
 				return err
 			}
-			return serveUI(g, cmd, &f, prefix)
+			return serve(g, cmd, &f, prefix)
 		},
 	}
 	f.register(cmd.Flags())
 	cmd.AddCommand(passwd.New("ui", string(ui.Viewer), string(ui.Operator)))
-	return cmd
+	return program.New(cmd, g)
 }
 
-// uiFlags are the flags of ui.
-type uiFlags struct {
+// flags are the flags of ui.
+type flags struct {
 	listen    string
 	users     string // file
 	hosts     []string
 	cert, key string // files
 	readOnly  bool
-
-	usersFlag string // how messages call the flag for users
 }
 
-func (f *uiFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.listen, "listen", uiAddress, "address of the page: a port of 127.0.0.1, or host:port; port 0 is any free port")
-	flags.BoolVar(&f.readOnly, "read-only", false, "nobody breaks locks, revokes or ends sessions from the page")
-	flags.StringVar(&f.users, "users", "", "file of the users, with lines of holdfast ui passwd; other users of this machine must not be able to read it")
-	flags.StringArrayVar(&f.hosts, "allow-host", nil, "host name in URLs under which browsers reach the page, such as locks.example.com; repeatable")
-	flags.StringVar(&f.cert, "https-cert", "", "file with the certificate (PEM) of the page, followed by intermediate ones")
-	flags.StringVar(&f.key, "https-key", "", "file with the private key (PEM) of --https-cert; other users must not be able to read it")
+func (f *flags) register(set *pflag.FlagSet) {
+	set.StringVar(&f.listen, "listen", defaultAddress, "address of the page: a port of 127.0.0.1, or host:port; port 0 is any free port")
+	set.BoolVar(&f.readOnly, "read-only", false, "nobody breaks locks, revokes or ends sessions from the page")
+	set.StringVar(&f.users, "users", "", "file of the users, with lines of holdfast ui passwd; other users of this machine must not be able to read it")
+	set.StringArrayVar(&f.hosts, "allow-host", nil, "host name in URLs under which browsers reach the page, such as locks.example.com; repeatable")
+	set.StringVar(&f.cert, "https-cert", "", "file with the certificate (PEM) of the page, followed by intermediate ones")
+	set.StringVar(&f.key, "https-key", "", "file with the private key (PEM) of --https-cert; other users must not be able to read it")
 }
 
 // check refuses flags that do not go together. It replaces a port in --listen by an address.
-func (f *uiFlags) check() error {
-	addr, err := localAddress("--listen", "give a port such as 7480, or an address such as 127.0.0.1:7480", f.listen)
+func (f *flags) check() error {
+	addr, err := term.LocalAddress("--listen", "give a port such as 7480, or an address such as 127.0.0.1:7480", f.listen)
 	if err != nil {
 		return err
 	}
@@ -119,7 +122,7 @@ func (f *uiFlags) check() error {
 		return term.Usage("give an address such as 127.0.0.1:7480", "--listen %q is not an address: %w", term.Cut(f.listen, 80), err)
 	}
 	open := tcp.IP == nil || !tcp.IP.IsLoopback()
-	f.listen, f.usersFlag = addr, "--users"
+	f.listen = addr
 	switch {
 	case (f.cert == "") != (f.key == ""):
 		return term.Usage("give both, or neither", "ui: --https-cert and --https-key go together")
@@ -132,13 +135,14 @@ func (f *uiFlags) check() error {
 
 // access opens the files, and returns who may use the page at l, and l with TLS. announce is called with each URL for
 // one browser.
-func (f *uiFlags) access(l net.Listener, keys *certs.Keyring, announce func(url string), log *slog.Logger) (*ui.Access, net.Listener, error) {
+func (f *flags) access(l net.Listener, keys *certs.Keyring, announce func(url string), log *slog.Logger) (*ui.Access, net.Listener, error) {
 	scheme := "http"
 	if keys != nil {
 		l, scheme = tls.NewListener(l, keys.PageConfig()), "https"
 	}
 	cfg := ui.AccessConfig{
 		Addr: l.Addr(), TLS: keys != nil, Owner: conn.Owner(), ReadOnly: f.readOnly, Hosts: f.hosts, Logger: log,
+		Admitted: daemon.Admit,
 		Announce: func(path string) { announce(scheme + "://" + f.address(l.Addr()) + path) },
 	}
 	var err error
@@ -155,25 +159,40 @@ func (f *uiFlags) access(l net.Listener, keys *certs.Keyring, announce func(url 
 	return a, l, nil
 }
 
+// follow gives the page the users again whenever their file has changed, until ctx ends.
+func (f *flags) follow(ctx context.Context, watch *htpasswd.Watch, access *ui.Access, log *slog.Logger) {
+	watch.Follow(ctx, func() {
+		users, err := f.readUsers()
+		if err == nil {
+			err = access.SetUsers(users)
+		}
+		if err != nil {
+			log.Error("ui: users not reloaded; the present ones stay in force", "err", err)
+			return
+		}
+		log.Info("ui: users reloaded")
+	})
+}
+
 // readUsers reads the file of the users. It returns nil if there is none.
-func (f *uiFlags) readUsers() (*ui.Users, error) {
+func (f *flags) readUsers() (*ui.Users, error) {
 	if f.users == "" {
 		return nil, nil
 	}
-	text, err := conn.ReadSecret(f.usersFlag, f.users)
+	text, err := conn.ReadSecret("--users", f.users)
 	if err != nil {
 		return nil, err
 	}
 	users, err := ui.ParseUsers(string(text))
 	if err != nil {
-		return nil, term.Misconfigured("holdfast ui passwd NAME makes a line: NAME:HASH:ROLE, with a hash of bcrypt", "%s: %s: %w", f.usersFlag, f.users, err)
+		return nil, term.Misconfigured("holdfast ui passwd NAME makes a line: NAME:HASH:ROLE, with a hash of bcrypt", "--users: %s: %w", f.users, err)
 	}
 	return users, nil
 }
 
 // address returns host and port for the URL of the page. No browser can use 0.0.0.0 or [::], which stand for all
 // interfaces.
-func (f *uiFlags) address(listens net.Addr) string {
+func (f *flags) address(listens net.Addr) string {
 	tcp, ok := listens.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {
 		return listens.String()
@@ -186,7 +205,7 @@ func (f *uiFlags) address(listens net.Addr) string {
 }
 
 // keys reads the certificate. It returns nil without one.
-func (f *uiFlags) keys(log *slog.Logger) (*certs.Keyring, error) {
+func (f *flags) keys(log *slog.Logger) (*certs.Keyring, error) {
 	if f.cert == "" {
 		return nil, nil
 	}
@@ -194,8 +213,9 @@ func (f *uiFlags) keys(log *slog.Logger) (*certs.Keyring, error) {
 	return files.Open(certs.Origins{"tls-cert": "--https-cert", "tls-key": "--https-key"}, log)
 }
 
-func serveUI(g *conn.Flags, cmd *cobra.Command, f *uiFlags, prefix string) error {
-	ctx, stop := untilStopped(cmd.Context())
+// serve serves the page until a signal ends it.
+func serve(g *conn.Flags, cmd *cobra.Command, f *flags, prefix string) error {
+	ctx, stop := conn.UntilStopped(cmd.Context())
 	defer stop()
 	say := g.Log.NewSayer(cmd.ErrOrStderr())
 	defer say.Flush()
@@ -209,12 +229,14 @@ func serveUI(g *conn.Flags, cmd *cobra.Command, f *uiFlags, prefix string) error
 		return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("--listen %s: %w", term.Cut(f.listen, 80), err), Hint: "choose another address with --listen, or end the process that listens there"}
 	}
 	defer l.Close()
-	return stay(ctx, g, say, func(c *conn.Connection) error {
+	l = daemon.AdmissionListener(l, daemon.WithinFiles(connections))
+	return conn.Stay(ctx, g, say, func(c *conn.Connection) error {
 		// A server that wants a login refuses the first request: that is an error now, and not only on the page.
-		if err := zk.Retry(ctx, func() error { _, _, err := c.Client.Exists(ctx, parent(prefix)); return err }); err != nil {
+		if err := zk.Retry(ctx, func() error { _, _, err := c.Client.Exists(ctx, conn.Parent(prefix)); return err }); err != nil {
 			return err
 		}
 		announced := make(chan string, 1) // the first URL: the page is there before it is printed
+		watch := htpasswd.NewWatch(f.users)
 		access, l, err := f.access(l, keys, func(url string) {
 			select {
 			case announced <- url:
@@ -225,12 +247,14 @@ func serveUI(g *conn.Flags, cmd *cobra.Command, f *uiFlags, prefix string) error
 		if err != nil {
 			return err
 		}
+		go f.follow(ctx, watch, access, log)
 		page, err := ui.New(ui.Config{Client: c.Client, Prefix: prefix, Namespace: g.Namespace, Server: g.Server, Access: access})
 		if err != nil {
 			return err
 		}
 		defer page.Close()
 		server := access.Server(page)
+		server.ConnContext = daemon.TrackConn
 		systemd := daemon.NewNotifier(log)
 		defer context.AfterFunc(ctx, func() {
 			systemd.Stopping()
@@ -241,7 +265,7 @@ func serveUI(g *conn.Flags, cmd *cobra.Command, f *uiFlags, prefix string) error
 		}
 		announced <- "" // from now on, URLs are printed at once
 		systemd.Ready()
-		if err := server.Serve(daemon.BoundedListener(l, uiConnections)); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(l); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
 			return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("ui: %w", err)}
 		}
 		return nil
