@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -129,7 +130,7 @@ func testUnitIsValid(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), filepath.Base(file))
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(unit), "/usr/bin/holdfast", self)), 0o644); err != nil {
+	if err := os.WriteFile(path, regexp.MustCompile(`/usr/bin/holdfast(-[a-z]+)?`).ReplaceAllLiteral(unit, []byte(self)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command(analyze, "verify", "--man=no", path).CombinedOutput()

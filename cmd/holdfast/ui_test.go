@@ -181,6 +181,14 @@ func userLine(t *testing.T, name string, role ui.Role) string {
 	return line
 }
 
+// writeSecret writes a file that only this user can read.
+func writeSecret(t *testing.T, dir, name string, lines ...string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // logIn logs in at a page with users. It reports whether that succeeded.
 func logIn(t *testing.T, b *http.Client, home, name string) bool {
 	t.Helper()
