@@ -53,19 +53,7 @@ Exit codes:
 				}
 				path := strings.TrimSuffix("/tf/"+ws.String(), "/")
 				if end {
-					was := false
-					err := audited(ctx, g, cmd, c, "tf freeze --end", path, "", func() (err error) {
-						was, err = b.Thaw(ctx, ws)
-						return err
-					})
-					switch {
-					case err != nil:
-						return err
-					case !was:
-						return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s is not frozen", args[0])}
-					}
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "thawed %s\n", args[0])
-					return err
+					return thaw(ctx, g, cmd, c, b, ws, args[0], path)
 				}
 				f := terraform.Freeze{Reason: args[1], By: conn.Owner(), At: time.Now().UTC().Truncate(time.Second)}
 				err := audited(ctx, g, cmd, c, "tf freeze", path, args[1], func() error { return b.Freeze(ctx, ws, f) })
@@ -79,4 +67,21 @@ Exit codes:
 	}
 	cmd.Flags().BoolVar(&end, "end", false, "end the freeze")
 	return cmd
+}
+
+// thaw ends a freeze. name is as the user has typed it.
+func thaw(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, b *terraform.Backend, ws terraform.Workspace, name, path string) error {
+	was := false
+	err := audited(ctx, g, cmd, c, "tf freeze --end", path, "", func() (err error) {
+		was, err = b.Thaw(ctx, ws)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !was:
+		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s is not frozen", name)}
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "thawed %s\n", name)
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -77,15 +78,7 @@ Exit codes:
   holdfast tf --project network --workspace prod -- terraform plan -lock-timeout=10m
   holdfast tf history network/prod
   holdfast tf freeze network "release 9"`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return term.Usage("usage: "+cmd.UseLine(), "tf: no command given")
-			}
-			if cmd.ArgsLenAtDash() != 0 {
-				return term.Usage(fmt.Sprintf("put -- before a command: holdfast tf -- %s", term.Cut(strings.Join(args, " "), 100)), "tf: unknown subcommand %q", term.Cut(args[0], 80))
-			}
-			return nil
-		},
+		Args: commandGiven,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ending, err := f.ends.Ending(cmd, g)
 			if err != nil {
@@ -98,17 +91,32 @@ Exit codes:
 			return f.run(g, ws, f.ends.Command(append([]string{"tf"}, args...)), ending)
 		},
 	}
-	cmd.Flags().StringVar(&f.project, "project", "", "name of the project (default: the name of the working directory)")
-	cmd.Flags().StringVar(&f.workspace, "workspace", terraform.DefaultName, "name of the workspace")
-	cmd.Flags().StringVar(&f.stateDir, "state-dir", "", "existing directory for the states, which all users of the project share (default: in the server)")
-	cmd.Flags().BoolVar(&f.locksOnly, "locks-only", false, "keep the lock and no state: TF_HTTP_ADDRESS of the environment stays")
-	f.ends.Register(cmd)
+	f.register(cmd)
 	for _, sub := range []*cobra.Command{newHistory(g), newShow(g), newRestore(g), newForgive(g), newFreeze(g), newServe(g)} {
 		g.Register(sub)
 		cmd.AddCommand(sub)
 	}
 	cmd.AddCommand(passwd.New("tf"))
 	return program.New(cmd, g)
+}
+
+// commandGiven refuses arguments without a command behind --.
+func commandGiven(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return term.Usage("usage: "+cmd.UseLine(), "tf: no command given")
+	}
+	if cmd.ArgsLenAtDash() != 0 {
+		return term.Usage(fmt.Sprintf("put -- before a command: holdfast tf -- %s", term.Cut(strings.Join(args, " "), 100)), "tf: unknown subcommand %q", term.Cut(args[0], 80))
+	}
+	return nil
+}
+
+func (f *runFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.project, "project", "", "name of the project (default: the name of the working directory)")
+	cmd.Flags().StringVar(&f.workspace, "workspace", terraform.DefaultName, "name of the workspace")
+	cmd.Flags().StringVar(&f.stateDir, "state-dir", "", "existing directory for the states, which all users of the project share (default: in the server)")
+	cmd.Flags().BoolVar(&f.locksOnly, "locks-only", false, "keep the lock and no state: TF_HTTP_ADDRESS of the environment stays")
+	f.ends.Register(cmd)
 }
 
 // target returns the workspace of the flags.
@@ -130,10 +138,8 @@ func (f *runFlags) target() (terraform.Workspace, error) {
 }
 
 func (f *runFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, at job.Ending) error {
-	if f.stateDir != "" {
-		if info, err := os.Stat(f.stateDir); err != nil || !info.IsDir() {
-			return term.Misconfigured("create it", "--state-dir %s: no such directory", term.Cut(f.stateDir, 200))
-		}
+	if err := f.checkStateDir(); err != nil {
+		return err
 	}
 	t, err := g.Target()
 	if err != nil {
@@ -191,16 +197,31 @@ func (f *runFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, 
 		},
 	)
 	_, _ = job.UnlessHurried(signals, 2, func() error { gateway.close(); return nil })
+	return verdict(ws, command[0], out, startErr, ends.MaxHold)
+}
+
+func (f *runFlags) checkStateDir() error {
+	if f.stateDir == "" {
+		return nil
+	}
+	if info, err := os.Stat(f.stateDir); err != nil || !info.IsDir() {
+		return term.Misconfigured("create it", "--state-dir %s: no such directory", term.Cut(f.stateDir, 200))
+	}
+	return nil
+}
+
+// verdict returns the end of the command as that of this program.
+func verdict(ws terraform.Workspace, name string, out supervise.Outcome, startErr error, maxHold time.Duration) error {
 	switch {
 	case errors.Is(startErr, supervise.ErrGuards):
 		return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("tf: %w", startErr)}
 	case startErr != nil:
-		return job.CannotRun(command[0], startErr)
+		return job.CannotRun(name, startErr)
 	case out.Lost:
 		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", ws, out.Code),
 			Hint: "if the client has written errored.tfstate, push it: tofu state push errored.tfstate"}
 	case out.Overdue:
-		return &term.Fault{Code: term.ExitOverdue, Err: fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", ws, duration.Text(ends.MaxHold), out.Code)}
+		return &term.Fault{Code: term.ExitOverdue, Err: fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", ws, duration.Text(maxHold), out.Code)}
 	}
 	return job.ExitOf(out)
 }
