@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"holdfast"
-	"holdfast/internal/survey"
+	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
 	"holdfast/layout"
 )
@@ -106,9 +106,9 @@ func TestDeadlocksBetweenLibrariesAreFound(t *testing.T) {
 			root := s.directory(fmt.Sprintf("deadlock%d", i))
 			dir := func(i int) string { return fmt.Sprintf("%s/l%d", root, i%len(tt.circle)) }
 			look := func() *waitgraph.Graph {
-				found, err := survey.Read(s.ctx, s.admin, root, root+"/", nil)
+				found, err := locks.Read(s.ctx, s.admin, locks.Query{Prefix: root+"/"})
 				must(t, err)
-				return waitgraph.Analyze(found.Locks)
+				return waitgraph.Analyze(found.Graph())
 			}
 			var all []deadlocked
 			for i, begin := range tt.circle {
@@ -132,11 +132,11 @@ func TestDeadlocksBetweenLibrariesAreFound(t *testing.T) {
 					return ""
 				})
 			}
-			first, err := survey.Read(s.ctx, s.admin, root, root+"/", nil)
+			first, err := locks.Read(s.ctx, s.admin, locks.Query{Prefix: root+"/"})
 			must(t, err)
-			again, err := survey.Again(s.ctx, s.admin, first.Locks, nil)
+			again, err := locks.Again(s.ctx, s.admin, first.Graph(), nil)
 			must(t, err)
-			g := waitgraph.Analyze(waitgraph.Stable(first.Locks, again))
+			g := waitgraph.Analyze(waitgraph.Stable(first.Graph(), again))
 			if len(g.Cycles) != 1 || len(g.Cycles[0].Owners) != len(all) {
 				t.Fatalf("cycles %+v; want one of %d owners in\n%+v", g.Cycles, len(all), g.Locks)
 			}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"holdfast"
-	"holdfast/internal/survey"
+	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
 	"holdfast/layout"
 	"holdfast/ui"
@@ -138,9 +138,9 @@ func TestDeadlocksBetweenLibrariesAreNamedOnThePage(t *testing.T) {
 	for round := range 3 {
 		root := s.directory(fmt.Sprintf("page%d", round))
 		read := func() *waitgraph.Graph {
-			found, err := survey.Read(s.ctx, s.admin, root, root+"/", nil)
+			found, err := locks.Read(s.ctx, s.admin, locks.Query{Prefix: root+"/"})
 			must(t, err)
-			return waitgraph.Analyze(found.Locks)
+			return waitgraph.Analyze(found.Graph())
 		}
 		// Each library has a root blocker: the first of a pair holds a lock, the second waits for it.
 		pairs := [][2]deadlocked{

@@ -139,3 +139,7 @@ func reservationIn(path, node string, r zk.Result) (*Reservation, error) {
 
 // longest bounds a reservation. A longer one is a mistake.
 const longest = 366 * 24 * time.Hour
+
+func init() {
+	lend.Reservation = func(path, node string, r zk.Result) (any, error) { return reservationIn(path, node, r) }
+}

@@ -19,7 +19,6 @@ import (
 	"holdfast"
 	"holdfast/internal/deed"
 	"holdfast/internal/duration"
-	"holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -124,7 +123,7 @@ func (s *acts) register(mux *http.ServeMux) {
 
 // look makes the plan that the fields describe. If it cannot, it answers.
 func (s *acts) look(ctx context.Context, w http.ResponseWriter, r *http.Request, a deed.Action, fields url.Values) (*deed.Plan, bool) {
-	path, name := fields.Get("lock"), fields.Get("layout")
+	path := fields.Get("lock")
 	token, err := strconv.ParseInt(fields.Get("token"), 10, 64)
 	switch {
 	case err != nil || token <= 0:
@@ -134,27 +133,12 @@ func (s *acts) look(ctx context.Context, w http.ResponseWriter, r *http.Request,
 		s.access.refuse(w, r, http.StatusBadRequest, "this is no path of a lock below "+s.prefix, "Nothing was done.")
 		return nil, false
 	}
-	layouts := []holdfast.Layout{layout.Curator}
-	if l, err := holdfast.ParseLayout(name); err == nil {
-		layouts[0] = l
-	} else if name != "" { // a mix of layouts: the token tells the place
-		layouts = append(layouts, layout.Kazoo, layout.GoZookeeper, layout.LeaderLatch, layout.WriteLock, layout.HostRW, layout.SessionID, layout.Article)
+	p, err := deed.Look(ctx, s.client, a, path, nil, token) // the token tells the layout
+	if err != nil {
+		s.failed(w, r, err, false)
+		return nil, false
 	}
-	var first error
-	for _, l := range layouts {
-		p, err := deed.Look(ctx, s.client, a, path, l, token)
-		if err == nil {
-			return p, true
-		}
-		if first == nil {
-			first = err
-		}
-		if !errors.Is(err, holdfast.ErrNotHeld) {
-			break
-		}
-	}
-	s.failed(w, r, first, false)
-	return nil, false
+	return p, true
 }
 
 // acting returns the context of an action. It outlives the request: the action goes on if the user closes the tab, or
@@ -173,8 +157,8 @@ func (s *acts) ask(w http.ResponseWriter, r *http.Request, a deed.Action) {
 		return
 	}
 	q := &actQuestion{
-		Verb: a.Name, Does: a.Does, Lock: p.Path, Layout: layoutLabel(fields, p), Kind: fields.Get("kind"), Token: strconv.FormatInt(p.Token, 10),
-		Action: "act/" + a.Name, Back: s.lockPage(p.Path, layoutLabel(fields, p), fields.Get("kind"), ""), Operator: s.cannot(r),
+		Verb: a.Name, Does: a.Does, Lock: p.Path, Layout: layoutLabel(fields), Kind: fields.Get("kind"), Token: strconv.FormatInt(p.Token, 10),
+		Action: "act/" + a.Name, Back: s.lockPage(p.Path, layoutLabel(fields), fields.Get("kind"), ""), Operator: s.cannot(r),
 	}
 	for _, e := range p.Places {
 		q.Places = append(q.Places, placeNow(p.Path, e))
@@ -190,13 +174,13 @@ func (s *acts) ask(w http.ResponseWriter, r *http.Request, a deed.Action) {
 
 // layoutLabel returns the layout as the page of the lock has it. It is the one that was given, which can be a mix of
 // several, if it looks like one.
-func layoutLabel(fields url.Values, p *deed.Plan) string {
+func layoutLabel(fields url.Values) string {
 	given := fields.Get("layout")
 	other := func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" -_:+*,{}", r)
 	}
 	if len(given) > 100 || strings.ContainsFunc(given, other) {
-		return p.Layout.Name
+		return ""
 	}
 	return given
 }
@@ -220,7 +204,7 @@ func (s *acts) act(w http.ResponseWriter, r *http.Request, a deed.Action) {
 		return
 	}
 	id := s.access.flash(r, fmt.Sprintf("%s %s, token %d.%s", a.Done, plain(p.Path), p.Token, unaudited(record)))
-	redirect(w, r, s.lockPage(p.Path, layoutLabel(r.PostForm, p), r.PostForm.Get("kind"), id))
+	redirect(w, r, s.lockPage(p.Path, layoutLabel(r.PostForm), r.PostForm.Get("kind"), id))
 }
 
 // cannot says why the user may not act, or "".

@@ -12,7 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/internal/waitgraph"
+	"holdfast"
+	"holdfast/internal/locks"
 	"holdfast/zktest"
 )
 
@@ -126,8 +127,8 @@ func TestAnOldPageIsReadAgain(t *testing.T) {
 // deadlock returns two locks whose holders wait for each other.
 func deadlock() map[string][]*lock {
 	one := func(path string, holder, waiter int64) []*lock {
-		queue := []waitgraph.Place{{Node: path + "/1", Session: holder}, {Node: path + "/2", Session: waiter}}
-		return []*lock{{Lock: waitgraph.Lock{Path: path, Kind: "lock", Queue: queue}, key: lockKey{path: path, kind: "lock"}}}
+		queue := []locks.Place{{Entry: holdfast.Entry{Path: path + "/1", Session: holder, Held: true}}, {Entry: holdfast.Entry{Path: path + "/2", Session: waiter}}}
+		return []*lock{{Lock: locks.Lock{Path: path, Kind: "lock", Dirs: []string{path}, Queue: queue}, key: lockKey{path: path, kind: "lock"}}}
 	}
 	return map[string][]*lock{"/a": one("/a", 1, 2), "/b": one("/b", 2, 1)}
 }

@@ -59,7 +59,7 @@ type tenure struct {
 	zxid int64
 }
 
-func (p place) tenure() tenure { return tenure{p.Node, p.Zxid} }
+func (p place) tenure() tenure { return tenure{p.Path, p.Zxid} }
 
 // An event is something that has happened to a lock.
 type event struct {
@@ -86,8 +86,9 @@ func (h *past) note(before, after []*lock, at time.Time) {
 	there := make(map[tenure]bool)
 	var came []event
 	for _, l := range after {
-		for i := range l.waiters {
-			p := &l.waiters[i]
+		queued := slices.Concat(l.waiters, l.members)
+		for i := range queued {
+			p := &queued[i]
 			there[p.tenure()] = true
 			if h.open[p.tenure()] == nil {
 				h.open[p.tenure()] = h.begin(l, p, at, at.IsZero())
@@ -103,7 +104,7 @@ func (h *past) note(before, after []*lock, at time.Time) {
 			if t == nil {
 				t = h.begin(l, p, at, at.IsZero())
 				t.Queued = at // it has not waited
-				if l.Counted {
+				if l.Counted() {
 					t.Queued = time.Time{}
 				}
 				h.open[p.tenure()] = t
@@ -125,7 +126,7 @@ func (h *past) note(before, after []*lock, at time.Time) {
 	}
 	var ended []event
 	for _, l := range before {
-		for _, p := range slices.Concat(l.holders, l.waiters) {
+		for _, p := range l.places() {
 			t := h.open[p.tenure()]
 			if there[p.tenure()] || t == nil || t.Key.path != l.Path {
 				continue
@@ -134,7 +135,7 @@ func (h *past) note(before, after []*lock, at time.Time) {
 			t.Ended, t.Left, t.Unsure = now, t.Acquired.IsZero(), at.IsZero()
 			e := t.event("released", now, 0)
 			switch {
-			case t.Left && l.Counted && t.Key == l.key && hasPermitOf(after, p.Session):
+			case t.Left && l.Counted() && t.Key == l.key && hasPermitOf(after, p.Session):
 				continue // it has left the turnstile with a permit
 			case t.Left:
 				e.Type = "left"
@@ -157,12 +158,12 @@ func (h *past) note(before, after []*lock, at time.Time) {
 // hasPermitOf reports whether a session has a permit.
 func hasPermitOf(locks []*lock, session int64) bool {
 	return slices.ContainsFunc(locks, func(l *lock) bool {
-		return l.Counted && slices.ContainsFunc(l.holders, func(p place) bool { return p.Session == session })
+		return l.Counted() && slices.ContainsFunc(l.holders, func(p place) bool { return p.Session == session })
 	})
 }
 
 func (h *past) begin(l *lock, p *place, at time.Time, unknown bool) *turn {
-	t := &turn{Key: l.key, Node: p.Node, Owner: cutText(p.Owner), Reason: cutText(p.Reason), Session: p.Session, Token: p.Token, Shared: p.Shared, Queued: at}
+	t := &turn{Key: l.key, Node: p.Path, Owner: cutText(p.Owner), Reason: cutText(p.Reason), Session: p.Session, Token: p.Token, Shared: p.Shared, Queued: at}
 	if unknown {
 		t.Queued = time.Time{}
 	}
@@ -243,7 +244,7 @@ func (s *state) pastOf(key lockKey) (turns []turn, gaps []gap) {
 		if l.key != key {
 			continue
 		}
-		for _, p := range slices.Concat(l.holders, l.waiters) {
+		for _, p := range l.places() {
 			if t := s.past.open[p.tenure()]; t != nil {
 				turns = append(turns, *t)
 			}

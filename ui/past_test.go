@@ -7,13 +7,14 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"holdfast/internal/waitgraph"
+	"holdfast"
+	"holdfast/internal/locks"
 )
 
 // pass lets a client hold a lock for a time.
 func pass(h *past, path, node string, at time.Time, hold time.Duration) {
-	l := &lock{Lock: waitgraph.Lock{Path: path, Kind: "lock"}, key: lockKey{path, "curator", "lock"}}
-	l.holders = []place{{Place: waitgraph.Place{Node: path + "/" + node, Session: 1}, Held: true}}
+	l := &lock{Lock: locks.Lock{Path: path, Kind: "lock"}, key: lockKey{path, "curator", "lock"}}
+	l.holders = []place{{Place: locks.Place{Entry: holdfast.Entry{Path: path + "/" + node, Session: 1, Held: true}}}}
 	h.note(nil, []*lock{l}, at)
 	h.note([]*lock{l}, nil, at.Add(hold))
 }
@@ -53,7 +54,7 @@ func TestATurnKeepsShortTexts(t *testing.T) {
 	h := newPast()
 	l := &lock{key: lockKey{"/db", "curator", "lock"}}
 	l.Path = "/db"
-	l.waiters = []place{{Place: waitgraph.Place{Node: "/db/a", Zxid: 1, Owner: strings.Repeat("é", 1<<15), Reason: strings.Repeat("x", 1<<16)}}}
+	l.waiters = []place{{Place: locks.Place{Zxid: 1, Entry: holdfast.Entry{Path: "/db/a", Owner: strings.Repeat("é", 1<<15), Reason: strings.Repeat("x", 1<<16)}}}}
 	h.note(nil, []*lock{l}, time.Unix(1e9, 0))
 	h.note([]*lock{l}, nil, time.Unix(1e9+1, 0))
 	turns := h.byLock[l.key]
@@ -71,7 +72,7 @@ func TestANameThatComesBackIsAnotherTurn(t *testing.T) {
 	at := func(zxid int64, owner string) *lock {
 		l := &lock{key: lockKey{"/db", "node", "lock"}}
 		l.Path = "/db"
-		l.holders = []place{{Place: waitgraph.Place{Node: "/db", Zxid: zxid, Owner: owner}, Held: true}}
+		l.holders = []place{{Place: locks.Place{Zxid: zxid, Entry: holdfast.Entry{Path: "/db", Owner: owner, Held: true}}}}
 		return l
 	}
 	t0 := time.Unix(1e9, 0)

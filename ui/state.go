@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/internal/locks"
 	"holdfast/internal/lockwatch"
-	"holdfast/internal/survey"
 	"holdfast/internal/waitgraph"
 	"holdfast/zk"
 )
@@ -21,18 +21,17 @@ type lockKey struct{ path, layout, kind string }
 
 // A lock is a lock with its places. It is not changed after it was made.
 type lock struct {
-	waitgraph.Lock
+	locks.Lock
 	key     lockKey
 	holders []place // of a semaphore, the permits
 	waiters []place // in order
+	members []place // candidates and workers that hold nothing: they do not wait
 }
 
 // A place is a place of a client in a queue.
 type place struct {
-	waitgraph.Place
-	survey.Detail
-	Held     bool
-	Ref      int       // its index among the permits, or in the queue
+	locks.Place
+	Ref      int       // its index in the queue
 	Acquired time.Time // when this page saw it acquire the lock; zero if it did not
 }
 
@@ -189,7 +188,7 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // changed notes a change of a node. s.mu is held.
 func (s *state) changed(path string, at time.Time) {
-	for _, of := range survey.Owners(path) {
+	for _, of := range locks.Owners(path) {
 		if !strings.HasPrefix(of, s.prefix) {
 			continue
 		}
@@ -251,12 +250,14 @@ func (s *state) awaitFirst(ctx context.Context) {
 }
 
 // look returns a node of the mirror.
-func (s *state) look(path string) (survey.Node, bool) {
+func (s *state) look(path string) (locks.Copy, bool) {
 	n := s.mirror.Nodes[path]
 	if n == nil {
-		return survey.Node{}, false
+		return locks.Copy{}, false
 	}
-	return survey.Node{Children: func() []string { return slices.Sorted(maps.Keys(n.Children)) }, Data: n.Data, Stat: n.Stat}, true
+	return locks.Copy{
+		Children: func() []string { return slices.Sorted(maps.Keys(n.Children)) }, Data: n.Data, Stat: n.Stat, Unknown: n.Denied && n.Stat.Czxid == 0,
+	}, true
 }
 
 // compute finds the locks at a path, and notes what has happened to them. at is zero if the moment is not known.
@@ -264,7 +265,7 @@ func (s *state) look(path string) (survey.Node, bool) {
 func (s *state) compute(path string, at time.Time) {
 	old := s.locks[path]
 	var found []*lock
-	for _, l := range survey.At(s.look, path) {
+	for _, l := range locks.In(s.look, path) {
 		n := s.complete(l)
 		for _, o := range old {
 			if o.key == n.key {
@@ -285,38 +286,29 @@ func (s *state) compute(path string, at time.Time) {
 // unreadable stands for the owner of a node that the page may not read.
 const unreadable = "cannot be read"
 
-// complete adds the details to a lock.
-func (s *state) complete(l waitgraph.Lock) *lock {
-	n := &lock{Lock: l, key: lockKey{l.Path, l.Layout, l.Kind}}
-	for _, some := range [][]waitgraph.Place{l.Permits, l.Queue} {
-		for i := range some {
-			if n := s.mirror.Nodes[some[i].Node]; n != nil && n.Denied && n.Stat.Czxid == 0 {
-				some[i].Owner, some[i].Since = unreadable, time.Time{} // only its name is known
-			}
-		}
-	}
-	detail := func(p waitgraph.Place, held bool, i int) place {
-		node, _ := s.look(p.Node)
-		if p.Since.IsZero() {
-			return place{Place: p, Held: held, Ref: i}
-		}
-		return place{Place: p, Detail: survey.DetailOf(p.Node, held, p.Shared, node), Held: held, Ref: i}
-	}
-	for i, p := range l.Permits {
-		n.holders = append(n.holders, detail(p, true, i))
-	}
-	anybody, writer := false, false
+// complete sorts the places of a lock.
+func (s *state) complete(l locks.Lock) *lock {
+	n := &lock{Lock: l, key: lockKey{l.Path, l.Layout, string(l.Kind)}}
 	for i, p := range l.Queue {
-		held := !l.Counted && !writer && (p.Shared || !anybody)
-		anybody, writer = true, writer || !p.Shared
-		if held {
-			n.holders = append(n.holders, detail(p, true, i))
-		} else {
-			n.waiters = append(n.waiters, detail(p, false, i))
+		at := place{Place: p, Ref: i}
+		if p.Unknown {
+			at.Owner = unreadable
+		}
+		switch {
+		case p.Second:
+		case p.Held:
+			n.holders = append(n.holders, at)
+		case p.Member:
+			n.members = append(n.members, at)
+		default:
+			n.waiters = append(n.waiters, at)
 		}
 	}
 	return n
 }
+
+// places returns all places of the lock: the holders, the waiters and the members.
+func (l *lock) places() []place { return slices.Concat(l.holders, l.waiters, l.members) }
 
 // keep takes over what was seen of the same places before.
 func (l *lock) keep(old *lock) {
@@ -397,20 +389,21 @@ const graphEvery = 300 * time.Millisecond
 // for its next use is no part of a cycle: the program gives it up.
 func (s *state) waits(v view) (graph *waitgraph.Blocking, old bool) {
 	graph, _, until := s.graph.get(v.version, graphEvery, 0, func() (*waitgraph.Blocking, uint64) {
-		var locks []waitgraph.Lock
+		all := make([]locks.Lock, 0, len(v.locks))
 		for _, l := range v.locks {
-			locks = append(locks, l.Lock)
+			all = append(all, l.Lock)
 		}
-		g := waitgraph.Analyze(locks)
+		found := locks.Graph(all)
+		g := waitgraph.Analyze(found)
 		if len(g.Cycles) > 0 {
 			suspects := g.Suspects()
 			before := suspects
 			if v.contact.Polls {
 				before = s.before
 			}
-			g = waitgraph.Analyze(waitgraph.Replace(locks, suspects, waitgraph.Stable(before, suspects)))
+			g = waitgraph.Analyze(waitgraph.Replace(found, suspects, waitgraph.Stable(before, suspects)))
 		}
-		s.before = locks
+		s.before = found
 		return g.Blocking(), v.version
 	})
 	if !until.IsZero() { // there may be no further change, and so no other mark

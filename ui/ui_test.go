@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"holdfast"
-	"holdfast/internal/survey"
+	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
 	"holdfast/layout"
 	"holdfast/ui"
@@ -161,9 +161,9 @@ func TestTheGraphOfThePageIsThatOfTheSurvey(t *testing.T) {
 	w := newWorld(t)
 	_, base := w.open(ui.Config{})
 	w.populate()
-	s, err := survey.Read(t.Context(), w.clients[0], "/holdfast", "/holdfast/", nil)
+	s, err := locks.Read(t.Context(), w.clients[0], locks.Query{Prefix: "/holdfast/"})
 	w.must(err)
-	g := waitgraph.Analyze(s.Locks).Blocking()
+	g := waitgraph.Analyze(s.Graph()).Blocking()
 	if len(g.Cycles) != 1 || len(g.Roots()) == 0 {
 		t.Fatalf("%d cycles, %d roots", len(g.Cycles), len(g.Roots()))
 	}

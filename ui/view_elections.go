@@ -19,7 +19,7 @@ func (u *UI) elections(r *http.Request, v view, f *frame) {
 	f.Title, f.Command = "Elections", u.command("ls", u.cfg.Prefix)
 	var b electionsBody
 	for _, l := range v.locks {
-		if kindOf(l) != "election" {
+		if l.Use() != "election" {
 			continue
 		}
 		if len(b.Rows) == rowsOnPage {
@@ -27,7 +27,7 @@ func (u *UI) elections(r *http.Request, v view, f *frame) {
 			continue
 		}
 		e := electionRow{row: u.row(l)}
-		for _, p := range l.waiters {
+		for _, p := range l.members {
 			if len(e.Candidates) == 5 {
 				e.Others++
 				continue

@@ -44,7 +44,7 @@ type waiterRow struct {
 
 func (u *UI) lock(r *http.Request, v view, f *frame) {
 	q := r.URL.Query()
-	path, layout, kind := q.Get("path"), q.Get("layout"), cmp.Or(q.Get("kind"), "lock")
+	path, layout, kind := q.Get("path"), q.Get("layout"), q.Get("kind")
 	b := lockBody{Path: path}
 	f.Title = "Lock"
 	f.Status = http.StatusNotFound
@@ -54,12 +54,12 @@ func (u *UI) lock(r *http.Request, v view, f *frame) {
 		return
 	}
 	f.Title = u.name(path)
-	key := lockKey{path, layout, kind}
+	key := lockKey{path, layout, cmp.Or(kind, "lock")}
 	var l *lock
 	for _, x := range v.locks {
 		switch {
 		case x.Path != path:
-		case x.key == key, layout == "" && q.Get("kind") == "" && l == nil:
+		case x.key == key, kind == "" && l == nil && (layout == "" || layout == x.Layout):
 			l = x
 		default:
 			b.Others = append(b.Others, u.row(x))
@@ -74,7 +74,7 @@ func (u *UI) lock(r *http.Request, v view, f *frame) {
 		words = append(words, "--")
 	}
 	f.Command = u.command(append(words, name)...)
-	b.Row = row{Name: name, Layout: layout, Kind: kind, State: "free"}
+	b.Row = row{Name: name, Layout: layout, Kind: cmp.Or(kind, "lock"), State: "free"}
 	if l != nil {
 		key = l.key
 		b.Found, b.Row = true, u.row(l)
@@ -93,9 +93,10 @@ func (u *UI) lock(r *http.Request, v view, f *frame) {
 			}
 			b.Holders = append(b.Holders, h)
 		}
-		for i, p := range l.waiters {
+		queued := slices.Concat(l.waiters, l.members)
+		for i, p := range queued {
 			if i == placesOnPage {
-				b.More = len(l.waiters) - i
+				b.More = len(queued) - i
 				break
 			}
 			b.Waiters = append(b.Waiters, waiterRow{place: p, Position: i + 1, Behind: behind(l, p)})
@@ -125,9 +126,9 @@ func sortedKeys(m map[string]string) (keys []string) {
 
 // behind says whom a waiter waits for.
 func behind(l *lock, p place) string {
-	if l.Counted {
-		if p.Ref == 0 {
-			return "any of " + count(len(l.Permits), "permit")
+	if l.Counted() {
+		if p.Ref == len(l.holders) {
+			return "any of " + count(len(l.holders), "permit")
 		}
 		return who(l.Queue[p.Ref-1].Owner, l.Queue[p.Ref-1].Session)
 	}

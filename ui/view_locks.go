@@ -31,7 +31,7 @@ func (u *UI) locks(r *http.Request, v view, f *frame) {
 	q := r.URL.Query()
 	b := locksBody{
 		Q: q.Get("q"), Kind: q.Get("kind"), State: q.Get("state"), Owner: q.Get("owner"), Sort: cmp.Or(q.Get("sort"), "name"),
-		Kinds: kinds, States: []string{"held", "waiting", "kept", "detached"}, Total: len(v.locks),
+		Kinds: kinds, States: []string{"held", "waiting", "kept", "detached", "reserved", "foreign"}, Total: len(v.locks),
 	}
 	f.Title = "Locks"
 	words := []string{"ls"}
@@ -98,11 +98,11 @@ func (u *UI) locks(r *http.Request, v view, f *frame) {
 }
 
 func hasOwner(l *lock, text string) bool {
-	return slices.ContainsFunc(slices.Concat(l.holders, l.waiters), func(p place) bool { return strings.Contains(strings.ToLower(p.Owner), text) })
+	return slices.ContainsFunc(l.places(), func(p place) bool { return strings.Contains(strings.ToLower(p.Owner), text) })
 }
 
 func hasText(l *lock, text string) bool {
-	return slices.ContainsFunc(slices.Concat(l.holders, l.waiters), func(p place) bool {
+	return slices.ContainsFunc(l.places(), func(p place) bool {
 		return strings.Contains(strings.ToLower(p.Owner+"\x00"+p.Reason+"\x00"+hex(p.Session)), text)
 	})
 }

@@ -2,8 +2,9 @@ package ui
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
+
+	"holdfast/internal/locks"
 )
 
 type overviewBody struct {
@@ -30,13 +31,16 @@ func (u *UI) overview(r *http.Request, v view, f *frame) {
 	var oldest, longest row
 	var rows []row
 	for _, l := range v.locks {
+		if l.Kind == locks.Shards { // its queues are here, too
+			continue
+		}
 		x := u.row(l)
 		rows = append(rows, x)
 		waiting += x.Waiters
 		if len(l.holders) > 0 {
 			held++
 		}
-		for _, p := range slices.Concat(l.holders, l.waiters) {
+		for _, p := range l.places() {
 			sessions[p.Session] = true
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"holdfast/internal/locks"
 )
 
 // rowsOnPage bounds the other tables.
@@ -34,7 +36,10 @@ func (u *UI) sessions(r *http.Request, v view, f *frame) {
 	f.Title, f.Command = "Sessions", u.command("sessions")
 	by := make(map[int64]*sessionRow)
 	for _, l := range v.locks {
-		for _, p := range slices.Concat(l.holders, l.waiters) {
+		if l.Kind == locks.Shards { // its workers have places in the queues below it
+			continue
+		}
+		for _, p := range l.places() {
 			if p.Session == 0 {
 				continue
 			}
@@ -46,7 +51,7 @@ func (u *UI) sessions(r *http.Request, v view, f *frame) {
 			s.Owner = cmp.Or(s.Owner, p.Owner)
 			if p.Held {
 				s.Held++
-			} else {
+			} else if !p.Member {
 				s.Waits++
 				if !p.Since.IsZero() && (s.Oldest.IsZero() || p.Since.Before(s.Oldest)) {
 					s.Oldest = p.Since

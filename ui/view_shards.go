@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"holdfast/internal/locks"
 )
 
 type shardsBody struct{ Sets []shardSet }
@@ -34,7 +36,9 @@ func (u *UI) shards(r *http.Request, v view, f *frame) {
 	var b shardsBody
 	by := make(map[string]*lock)
 	for _, l := range v.locks {
-		by[l.Path] = l
+		if l.Kind == locks.Queue {
+			by[l.Path] = l
+		}
 	}
 	for _, l := range v.locks {
 		above, ok := strings.CutSuffix(l.Path, "/workers")
@@ -70,7 +74,7 @@ func (u *UI) shards(r *http.Request, v view, f *frame) {
 				set.Shards = append(set.Shards, row)
 			}
 		}
-		for i, p := range slices.Concat(l.holders, l.waiters) {
+		for i, p := range l.places() {
 			if len(set.Workers) < rowsOnPage {
 				set.Workers = append(set.Workers, shardWorker{workerOf(p), hex(p.Session), i == 0, held[p.Session]})
 			}

@@ -21,16 +21,9 @@ type row struct {
 }
 
 func (u *UI) row(l *lock) row {
-	r := row{Name: u.name(l.Path), Href: u.href(l.key), Layout: l.Layout, Kind: kindOf(l), State: "free", Waiters: len(l.waiters)}
+	r := row{Name: u.name(l.Path), Href: u.href(l.key), Layout: l.Layout, Kind: l.Use(), State: string(l.State(time.Now())), Waiters: len(l.waiters)}
 	if len(l.holders) > 0 {
 		p := l.holders[0]
-		r.State = "held"
-		switch {
-		case p.Kept:
-			r.State = "kept"
-		case p.Detached:
-			r.State = "detached"
-		}
 		r.Owner, r.Reason, r.Session, r.Token, r.More = p.Owner, p.Reason, p.Session, p.Token, len(l.holders)-1
 		r.Since, r.Bound = p.since()
 	}
@@ -39,32 +32,19 @@ func (u *UI) row(l *lock) row {
 			r.Oldest = p.Since
 		}
 	}
-	if l.Counted {
-		r.Permits = strconv.Itoa(len(l.Permits)) + "/?"
+	if at := l.Rests(time.Now()); at != nil && len(l.Queue) == 0 {
+		r.Owner, r.Token, r.Since = at.Owner, at.Token, at.From
+	}
+	if l.Counted() {
+		r.Permits = strconv.Itoa(len(l.holders)) + "/?"
 		if l.Limit > 0 {
-			r.Permits = strconv.Itoa(len(l.Permits)) + "/" + strconv.Itoa(l.Limit)
+			r.Permits = strconv.Itoa(len(l.holders)) + "/" + strconv.Itoa(l.Limit)
 		}
 	}
 	return r
 }
 
-// kindOf names the kind of a lock.
-func kindOf(l *lock) string {
-	if l.Kind != "lock" {
-		return l.Kind
-	}
-	for _, p := range slices.Concat(l.holders, l.waiters) {
-		switch {
-		case p.Shared:
-			return "rwlock"
-		case p.Value || l.Layout == "leaderlatch":
-			return "election"
-		}
-	}
-	return "lock"
-}
-
-var kinds = []string{"lock", "rwlock", "semaphore", "slots", "node", "election"}
+var kinds = []string{"lock", "rwlock", "semaphore", "slots", "node", "tree", "shards", "election"}
 
 // A stat is a number on the overview.
 type stat struct {

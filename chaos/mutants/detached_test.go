@@ -36,7 +36,7 @@ func ofDetached() []mutant {
 		{
 			number: 626, bug: "break takes the lock from whoever holds it", where: "–",
 			edits: []edit{
-				{"internal/deed/act.go", "\tif a.Ends && reserved", "\tif len(p.Places) == 0 && len(queue) > 0 {\n\t\tp.Token, p.Places = queue[0].Token, queue[:1]\n\t}\n\tif a.Ends && reserved"},
+				{"internal/deed/act.go", "\t\tif a.Ends && l.Reserved", "\t\tif len(p.Places) == 0 && len(l.Queue) > 0 {\n\t\t\tp.Token, p.Places = l.Queue[0].Token, []holdfast.Entry{l.Queue[0].Entry}\n\t\t}\n\t\tif a.Ends && l.Reserved"},
 			},
 			pkg: "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^break$"},
 		},
@@ -102,7 +102,7 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 688, bug: "break ends --min-hold of a holder with another token", where: "–",
-			edits: []edit{{"internal/deed/act.go", "reserved != nil && reserved.Token == token {", "reserved != nil {"}},
+			edits: []edit{{"internal/deed/act.go", "l.Reserved != nil && l.Reserved.Token == token {", "l.Reserved != nil {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_min_hold$"},
 		},
 	}

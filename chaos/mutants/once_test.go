@@ -157,7 +157,11 @@ func ofTheOnce() []mutant {
 		},
 		{
 			number: 447, bug: "ls takes the marks of a Once for free locks", where: "ours, until a reader found it",
-			edits: []edit{{"cmd/holdfast/ls_find.go", "\tif once, key := onceDirectory(v.path); once {\n", "\tif once, key := onceDirectory(v.path); once && key && !key {\n"}},
+			edits: []edit{
+				{"internal/locks/read.go", "(name == \"done\" || name == \"begun\") && onceShard(", "name == \"\" && onceShard("},
+				{"internal/locks/read.go", " || res.Stat.Cversion == 0 {", " {"},
+				{"internal/locks/read.go", "return queue.Unclaimed(res.Data) || limitIn(res.Data) > 0", "return true"},
+			},
 			pkg:   "cmd/holdfast", tests: []string{"TestListShowsNoMarksOfAOnce"},
 		},
 	}

@@ -78,7 +78,7 @@ func ofPages() []mutant {
 		},
 		{
 			number: 794, bug: "the page breaks the lock of the next holder", where: "–",
-			edits: []edit{{"ui/act.go", "\t\tp, err := deed.Look(ctx, s.client, a, path, l, token)\n", "\t\tif all, _ := holdfast.List(ctx, s.client, path); len(all) > 0 {\n\t\t\ttoken = all[0].Token\n\t\t}\n\t\tp, err := deed.Look(ctx, s.client, a, path, l, token)\n"}},
+			edits: []edit{{"ui/act.go", "\tp, err := deed.Look(ctx, s.client, a, path, nil, token) ", "\tif all, _ := holdfast.List(ctx, s.client, path); len(all) > 0 {\n\t\ttoken = all[0].Token\n\t}\n\tp, err := deed.Look(ctx, s.client, a, path, nil, token) "}},
 			pkg:   "ui", tests: []string{"TestTheNextHolderIsSafe"},
 		},
 		{
@@ -143,13 +143,13 @@ func ofPages() []mutant {
 		},
 		{
 			number: 846, bug: "the page shows the probe of doctor, and a run of a Once, as locks", where: "ours until 26 November",
-			edits: []edit{{"internal/survey/at.go", " && !noLock(path[:i], path[i+1:])", " && i >= 0"}},
-			pkg:   "internal/survey", tests: []string{"TestNodesOfOtherLibraries"},
+			edits: []edit{{"internal/locks/at.go", " && !noLock(path[:i], path[i+1:])", " && i >= 0"}},
+			pkg:   "internal/locks", tests: []string{"TestNodesOfOtherLibraries"},
 		},
 		{
 			number: 847, bug: "the page lists a directory for each lock in it", where: "ours until 26 November",
-			edits: []edit{{"internal/survey/survey.go", "\t_, ok := r.look(path)\n", "\tn, ok := r.look(path)\n\tif ok {\n\t\tn.Children()\n\t}\n"}, {"internal/survey/survey.go", "!r.exists(turnstile) || !r.exists(permits)", "!r.exists(permits) || !r.exists(turnstile)"}},
-			pkg:   "internal/survey", tests: []string{"TestAtListsNoSiblings"},
+			edits: []edit{{"internal/locks/read.go", "\t_, ok := r.look(path)\n", "\tn, ok := r.look(path)\n\tif ok {\n\t\tn.Children()\n\t}\n"}, {"internal/locks/find.go", "!r.exists(turnstile) || !r.exists(permits)", "!r.exists(permits) || !r.exists(turnstile)"}},
+			pkg:   "internal/locks", tests: []string{"TestInListsNoSiblings"},
 		},
 		{
 			number: 848, bug: "the end of a session takes the locks that it has acquired since the question", where: "ours until 26 November",

@@ -105,7 +105,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 715, bug: "status -q says that a lock is free, and cannot read whether it is reserved", where: "–",
-			edits: []edit{{"cmd/holdfast/status.go", "if err != nil && l.holders() == 0 {", "if err != nil && l.holders() < 0 {"}},
+			edits: []edit{{"internal/locks/at.go", " || l.State(now) == Free && s.Doubt != nil", ""}},
 			pkg:   "cmd/holdfast", tests: []string{"TestStatusDespiteUnreadableRecords"},
 		},
 		{

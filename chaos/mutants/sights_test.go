@@ -68,7 +68,7 @@ func ofSights() []mutant {
 		},
 		{
 			number: 742, bug: "one node that may not be read ends ls for everybody", where: "ours, until issue 17",
-			edits: []edit{{"cmd/holdfast/ls_find.go", "case errors.Is(err, zk.ErrNoAuth) && !v.root:", "case errors.Is(err, zk.ErrNoAuth) && v.semaphore:"}},
+			edits: []edit{{"internal/locks/read.go", "r.denied = append(r.denied, paths[i])\n\t\t\treturn nil", "return res.Err"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestOneUnreadableLock"},
 		},
 		{
@@ -88,7 +88,7 @@ func ofSights() []mutant {
 		},
 		{
 			number: 746, bug: "one request that the server throttles ends ls", where: "ours, until issue 17",
-			edits: []edit{{"cmd/holdfast/ls_find.go", "err = zk.Retry(ctx, func() (err error) {\n\t\tlisted, _, err = c.Children(ctx, path)\n\t\treturn err\n\t})", "listed, _, err = c.Children(ctx, path)"}},
+			edits: []edit{{"internal/locks/batch.go", "var answers []zk.Result\n\t\t\terr := zk.Retry(ctx, func() (err error) {\n\t\t\t\tanswers, err = r.read(ctx, ops)\n\t\t\t\treturn err\n\t\t\t})", "answers, err := r.read(ctx, ops)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestReadsAreSentAgain"},
 		},
 	}

@@ -148,7 +148,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 475, bug: "ls takes the directories of slots for locks", where: "–",
-			edits: []edit{{"cmd/holdfast/ls_find.go", "{\"leases\", \"locks\"}, {\"slots\", \"slot-queue\"}", "{\"leases\", \"locks\"}"}},
+			edits: []edit{{"internal/locks/find.go", "names.Compile(names.Kazoo), names.Slots}", "names.Compile(names.Kazoo)}"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestListShowsSlotsAsOneLock"},
 		},
 		{

@@ -5,7 +5,7 @@ func ofTop() []mutant {
 	return []mutant{
 		{
 			number: 700, bug: "top keeps a row selected, not a lock, so b is about another lock when the rows move", where: "–",
-			edits: []edit{{"cmd/holdfast/top_model.go", "return l.path == m.path }); i >= 0 {", "return l.path == m.path }); i == m.row {"}},
+			edits: []edit{{"cmd/holdfast/top_model.go", "return l.key() == m.path }); i >= 0 {", "return l.key() == m.path }); i == m.row {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestTopKeepsTheSelectedLock"},
 		},
 		{

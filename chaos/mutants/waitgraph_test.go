@@ -23,7 +23,7 @@ func ofTheWaitGraph() []mutant {
 		},
 		{
 			number: 643, bug: "threads of two programs that contend for one lock are a deadlock", where: "–",
-			edits: []edit{{"internal/waitgraph/graph.go", "case here[p.Session] || p.Idle:", "case p.Idle:"}},
+			edits: []edit{{"internal/waitgraph/graph.go", "case here[p.Session]:", "case here[p.Session] && p.Idle:"}},
 			pkg:   "internal/waitgraph",
 			tests: []string{"TestCycles"},
 		},
@@ -41,20 +41,20 @@ func ofTheWaitGraph() []mutant {
 		},
 		{
 			number: 646, bug: "workers of a Shards that wait for each other's shards are a deadlock", where: "–",
-			edits: []edit{{"internal/survey/nodes.go", "p.Shared, p.Idle = f.shared[i], f.idle", "p.Shared = f.shared[i]"}},
-			pkg:   "internal/survey",
+			edits: []edit{{"internal/locks/lock.go", "Idle: p.Member && l.idle,", "Idle: p.Unknown,"}},
+			pkg:   "internal/locks",
 			tests: []string{"TestShardsDoNotWait"},
 		},
 		{
 			number: 647, bug: "the waiter for Curator's semaphore is taken for a holder of a permit", where: "–",
-			edits: []edit{{"internal/survey/nodes.go", "\t\t\tl.Permits = slices.Delete(l.Permits, i, i+1)\n", ""}},
-			pkg:   "internal/survey",
+			edits: []edit{{"internal/locks/nodes.go", "\t\t\tl.Queue = slices.Delete(l.Queue, i, i+1)\n", ""}},
+			pkg:   "internal/locks",
 			tests: []string{"TestNodesOfOtherLibraries"},
 		},
 		{
 			number: 594, bug: "the waiter for Curator's semaphore is taken for a holder of a permit if a limit is stored", where: "ours, until 23 November",
 			edits: []edit{{"internal/queue/kind.go", "limit > 0 && len(permits) <= limit {", "limit > 0 {"}},
-			pkg:   "internal/survey",
+			pkg:   "internal/locks",
 			tests: []string{"TestNodesOfOtherLibraries"},
 		},
 		{
@@ -70,8 +70,8 @@ func ofTheWaitGraph() []mutant {
 		},
 		{
 			number: 597, bug: "doctor's node is a lock of graph", where: "ours, until 23 November",
-			edits: []edit{{"internal/survey/survey.go", "strings.HasPrefix(name, queue.Probe) || ", ""}},
-			pkg:   "internal/survey",
+			edits: []edit{{"internal/locks/read.go", "strings.HasPrefix(name, queue.Probe) || ", ""}},
+			pkg:   "internal/locks",
 			tests: []string{"TestNodesOfOtherLibraries"},
 		},
 		{

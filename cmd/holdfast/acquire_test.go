@@ -31,7 +31,7 @@ const lockPath = "/holdfast/locks/job"
 
 func newTestTaker(srv *zktest.Server) *taker {
 	g := &conn.Flags{Namespace: "/holdfast/locks", Timeout: 10 * time.Second}
-	return &taker{Flags: g, target: conn.Target{URL: "zk://test", ZK: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{layout.Curator}}, say: term.NewQueue(nil)}
+	return &taker{Flags: g, target: conn.Target{URL: "zk://test", ZK: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{Layout: layout.Curator}}, say: term.NewQueue(nil)}
 }
 
 // saidBy returns what has been said on k.say so far. Nothing else may take the messages.
@@ -433,7 +433,7 @@ func TestListFindsLocksBelowLocks(t *testing.T) {
 			{"/q/q", nil},
 			{"/", []string{"/ns/db", "/ns/db/deep/er", "/ns/db/migrate", "/ns/dbx", "/other"}},
 		} {
-			found, err := findLocks(context.Background(), c, tt.prefix, layout.Curator)
+			found, err := lockQuery{tt.prefix, "/", nil}.read(context.Background(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -459,7 +459,7 @@ func TestListShowsSlotsAsOneLock(t *testing.T) {
 		c := srv.Client()
 		want := func(places ...string) {
 			t.Helper()
-			found, err := findLocks(t.Context(), c, "/ns/", layout.Curator)
+			found, err := lockQuery{"/ns/", "/", nil}.read(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -502,7 +502,7 @@ func TestListShowsNoMarksOfAOnce(t *testing.T) {
 		defer srv.Close()
 		c := srv.Client()
 		paths := func() (paths []string) {
-			found, err := findLocks(t.Context(), c, "/ns/", layout.Curator)
+			found, err := lockQuery{"/ns/", "/", nil}.read(t.Context(), c)
 			if err != nil {
 				t.Error(err)
 			}

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holdfast"
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
+	"holdfast/internal/locks"
 	"holdfast/zk"
 )
 
@@ -109,7 +109,7 @@ func newAction(g *conn.Flags, a deed.Action, cmd *cobra.Command) *cobra.Command 
 			return err
 		}
 		return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-			return perform(ctx, g, cmd, c, a, act, args[0], path, n, layout.Layout)
+			return perform(ctx, g, cmd, c, a, act, args[0], path, n, layout.asked())
 		})
 	}
 	cmd.Flags().StringVar(&token, "token", "", "token of the holder, as holdfast status shows it")
@@ -135,7 +135,7 @@ func parseToken(command, text, name string) (int64, error) {
 }
 
 // perform shows what a does to whom, asks, and does it.
-func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, a deed.Action, f act.Flags, name, path string, token int64, layout holdfast.Layout) error {
+func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, a deed.Action, f act.Flags, name, path string, token int64, layout *locks.Layout) error {
 	p, err := deed.Look(ctx, c, a, path, layout, token)
 	if err != nil {
 		return changed(name, err)

@@ -143,6 +143,9 @@ func (at *ground) remove() error {
 	return nil
 }
 
+// removeParallel is how many nodes removeTree removes at a time.
+const removeParallel = 32
+
 // removeTree removes a node and everything below it, and calls removed after each node. Nodes may still come and go
 // meanwhile: those of sessions that end.
 func removeTree(ctx context.Context, c *zk.Client, path string, removed func()) error {
@@ -155,7 +158,7 @@ func removeTree(ctx context.Context, c *zk.Client, path string, removed func()) 
 			return err
 		}
 		group, within := errgroup.WithContext(ctx)
-		group.SetLimit(lsParallel)
+		group.SetLimit(removeParallel)
 		for _, child := range children {
 			// Below a lock there are places, and one level of directories of a semaphore.
 			group.Go(func() error { return removeTree(within, c, path+"/"+child, removed) })

@@ -14,10 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
-	"holdfast/layout"
+	"holdfast/internal/locks"
 	"holdfast/zk"
 	"holdfast/zklocal"
 )
@@ -192,9 +191,9 @@ func findNames(g *conn.Flags, cmd *cobra.Command, word string) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	layout := layout.Curator
+	var layout *locks.Layout
 	if f := cmd.Flags().Lookup("layout"); f != nil {
-		layout = f.Value.(*layoutFlag).Layout
+		layout = f.Value.(*layoutFlag).asked()
 	}
 	prefix := word
 	if !strings.HasPrefix(word, "/") {
@@ -218,35 +217,34 @@ func findNames(g *conn.Flags, cmd *cobra.Command, word string) ([]string, error)
 		return nil, err
 	}
 	defer c.Close()
-	locks, err := findLocks(ctx, c, prefix, layout)
+	found, err := lockQuery{prefix, g.Namespace, layout}.read(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	now := time.Now()
-	for _, l := range locks {
+	for _, l := range found {
 		name := g.LockName(l.path)
 		if strings.HasPrefix(word, "/") {
 			name = l.path
 		}
-		state := stateInWords(l.queue, now)
-		if l.unreadable {
-			state = unreadableState
-		}
 		if literal(name) {
-			names = append(names, name+"\t"+state)
+			names = append(names, name+"\t"+l.inWords(now))
 		}
 	}
 	return names, nil
 }
 
-// stateInWords describes a lock in a list of completions.
-func stateInWords(queue []holdfast.Entry, now time.Time) string {
-	if len(queue) == 0 || stateOf(queue[0]) == "free" {
-		return "free"
+// inWords describes a lock in a list of completions.
+func (l located) inWords(now time.Time) string {
+	switch state := l.state(); {
+	case len(l.queue) == 0 && l.reserved != nil:
+		return term.Cut(reservedText(l.reserved), 80)
+	case len(l.queue) == 0 || l.unreadable || state == "waiting":
+		return state
 	}
-	text := stateOf(queue[0]) + " by " + term.Cut(holder(queue[0], now), 80)
-	if waiters := len(queue) - slices.IndexFunc(append(queue, holdfast.Entry{}), func(e holdfast.Entry) bool { return !e.Held }); waiters > 0 {
+	text := stateOf(l.queue[0].Entry) + " by " + term.Cut(holder(l.queue[0].Entry, now), 80)
+	if waiters := l.waiters(); waiters > 0 {
 		text += ", " + strconv.Itoa(waiters) + " waiting"
 	}
 	return text

@@ -131,12 +131,12 @@ func TestStatesOfOfferedNames(t *testing.T) {
 		want  string
 	}{
 		{nil, "free"},
-		{[]holdfast.Entry{waits}, "free"},
+		{[]holdfast.Entry{waits}, "waiting"},
 		{[]holdfast.Entry{held}, "held by bob@h:1 for 3m"},
 		{[]holdfast.Entry{held, waits, waits}, "held by bob@h:1 for 3m, 2 waiting"},
 		{[]holdfast.Entry{held, held}, "held by bob@h:1 for 3m"},
 	} {
-		if got := stateInWords(test.queue, now); got != test.want {
+		if got := (located{queue: placed(test.queue)}).inWords(now); got != test.want {
 			t.Errorf("%q; want %q", got, test.want)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/cli/term"
-	"holdfast/layout"
+	"holdfast/internal/locks"
 	"holdfast/zk"
 )
 
@@ -17,7 +17,7 @@ const manyEmpty = 1000
 // examineLocks looks through the directory of the locks for leftovers.
 func (d *doctor) examineLocks(ctx context.Context, c *zk.Client) (f findings) {
 	dir := d.lockDirectory()
-	found, err := findLocks(ctx, c, dir+"/", layout.Curator)
+	found, err := lockQuery{dir + "/", dir, nil}.read(ctx, c)
 	switch {
 	case ctx.Err() != nil:
 		f.warning("locks", "give more time with --timeout", "the directory %s is too large for the time that was left", term.Cut(dir, 100))
@@ -39,13 +39,15 @@ func judgeLocks(f *findings, found []located, now time.Time, name func(path stri
 		case l.unreadable:
 			unreadable = append(unreadable, name(l.path))
 			continue
+		case l.kind == string(locks.Shards): // its queues are in the list, too
+			continue
 		case len(l.queue) == 0:
 			empty++
 			continue
 		}
 		held++
 		for _, e := range l.queue {
-			if !e.Held {
+			if !e.Held && !e.Member {
 				waiting++
 			}
 			switch {

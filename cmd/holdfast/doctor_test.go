@@ -229,17 +229,17 @@ func TestDoctorFindsOtherStores(t *testing.T) {
 }
 
 func TestDoctorFindsLeftovers(t *testing.T) {
-	queue := []holdfast.Entry{
+	queue := placed([]holdfast.Entry{
 		{Path: "/l/a/x-lock-0000000001", Held: true, Session: 0, Owner: "nobody"},
 		{Path: "/l/a/x-lock-0000000002", Session: 7, Owner: "me"},
 		{Path: "/l/a/x-lock-0000000003", Session: 0x9},
-	}
+	})
 	now := time.Now()
 	window := holdfast.Entry{Path: "/l/window/detached-lock-0000000001", Held: true, Detached: true, Owner: "me", Expires: now.Add(time.Hour)}
 	over := window
 	over.Expires = now.Add(-time.Minute)
 	var f findings
-	judgeLocks(&f, []located{{path: "/l/a", queue: queue}, {path: "/l/b"}, {path: "/l/window", queue: []holdfast.Entry{window}}, {path: "/l/over", queue: []holdfast.Entry{over}}}, now, func(path string) string { return strings.TrimPrefix(path, "/l/") })
+	judgeLocks(&f, []located{{path: "/l/a", queue: queue}, {path: "/l/b"}, {path: "/l/window", queue: placed([]holdfast.Entry{window})}, {path: "/l/over", queue: placed([]holdfast.Entry{over})}}, now, func(path string) string { return strings.TrimPrefix(path, "/l/") })
 	want := []string{
 		"problem 1 place owned by no session, which stays until somebody removes it: /l/a/x-lock-0000000001",
 		"warning 1 detached lock that has expired: over",

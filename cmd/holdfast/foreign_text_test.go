@@ -26,9 +26,9 @@ func TestTextOfOthersIsCut(t *testing.T) {
 	long := strings.Repeat("\xff", 1<<20)
 	e := holdfast.Entry{Owner: long, Reason: long}
 	id := holdfast.Entry{Detached: true, ID: long, Held: true}
-	l := located{queue: []holdfast.Entry{id}}
+	l := located{queue: placed([]holdfast.Entry{id})}
 	var shown strings.Builder
-	showQueue(&shown, "x", &deed.Plan{Queue: l.queue, Places: l.queue}, time.Now())
+	showQueue(&shown, "x", &deed.Plan{Queue: l.queue, Places: []holdfast.Entry{id}}, time.Now())
 	for name, tt := range map[string]struct {
 		text  string
 		parts int

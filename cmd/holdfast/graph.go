@@ -12,7 +12,7 @@ import (
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/survey"
+	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
 	"holdfast/zk"
 )
@@ -56,8 +56,8 @@ machine. It is wrong by the difference of the two clocks, which holdfast doctor 
 
 Limits. graph sees sessions, not threads. If threads of one program use locks independently, a cycle may end
 by itself: graph says so where it sees that a session waits for several locks at once. graph reports
-no cycle of one session: another thread of it may hold the lock. The candidates of an election look like
-waiters, and a waiter for a lock of run --node has no node and is not seen. kazoo's Lock is taken for its
+no cycle of one session: another thread of it may hold the lock. The candidates of an
+election may wait for it, or go on meanwhile: they count in cycles, and nobody is shown to block them. The workers of shards go on. A waiter for a lock of run --node has no node and is not seen. kazoo's Lock is taken for its
 WriteLock, which also waits for readers: the names of their nodes are the same.
 
 Exit codes:
@@ -118,15 +118,9 @@ type waits struct {
 
 // readWaits reads the locks and makes the graph. Cycles are from two readings.
 func readWaits(g *conn.Flags, cmd *cobra.Command, prefix string, f *graphFlags) (*waits, error) {
-	var layout *survey.Layout
-	if l := f.layout.Layout; cmd.Flags().Changed("layout") {
-		layout = &survey.Layout{
-			Name: l.Name, Mutex: l.Mutex, Write: l.Write, Read: l.Read, Exclusive: l.Exclusive, Shared: l.Shared, Container: l.Parent == zk.Container,
-		}
-	}
 	var w *waits
 	err := g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
-		w, err = waitsBelow(ctx, g, c, prefix, layout)
+		w, err = waitsBelow(ctx, g, c, prefix, f.layout.asked())
 		return err
 	})
 	if err != nil {
@@ -143,16 +137,17 @@ func readWaits(g *conn.Flags, cmd *cobra.Command, prefix string, f *graphFlags) 
 }
 
 // waitsBelow reads the locks and makes the graph.
-func waitsBelow(ctx context.Context, g *conn.Flags, c *zk.Client, prefix string, layout *survey.Layout) (*waits, error) {
-	s, err := survey.Read(ctx, c, conn.Parent(prefix), prefix, layout)
+func waitsBelow(ctx context.Context, g *conn.Flags, c *zk.Client, prefix string, layout *locks.Layout) (*waits, error) {
+	s, err := locks.Read(ctx, c, locks.Query{Prefix: prefix, Layout: layout})
 	if err != nil {
 		return nil, err
 	}
-	graph, err := confirmed(ctx, c, s.Locks, layout)
+	found := s.Graph()
+	graph, err := confirmed(ctx, c, found, layout)
 	if err != nil {
 		return nil, err
 	}
-	return &waits{Blocking: graph.Blocking(), g: g, now: time.Now(), locks: len(s.Locks), strange: s.Strange, denied: s.Denied}, nil
+	return &waits{Blocking: graph.Blocking(), g: g, now: time.Now(), locks: len(found), strange: s.Strange, denied: s.Denied}, nil
 }
 
 // keptPatience is how long a program may take to give up a lock that it keeps, or to record that it has taken the
@@ -160,8 +155,8 @@ func waitsBelow(ctx context.Context, g *conn.Flags, c *zk.Client, prefix string,
 const keptPatience = time.Second
 
 // confirmed makes the graph of the locks. If it has cycles, it reads the locks of those who are stuck again.
-func confirmed(ctx context.Context, c *zk.Client, locks []waitgraph.Lock, layout *survey.Layout) (*waitgraph.Graph, error) {
-	first := waitgraph.Analyze(locks)
+func confirmed(ctx context.Context, c *zk.Client, found []waitgraph.Lock, layout *locks.Layout) (*waitgraph.Graph, error) {
+	first := waitgraph.Analyze(found)
 	if len(first.Cycles) == 0 {
 		return first, nil
 	}
@@ -171,11 +166,11 @@ func confirmed(ctx context.Context, c *zk.Client, locks []waitgraph.Lock, layout
 	}) {
 		sleep(ctx, keptPatience)
 	}
-	again, err := survey.Again(ctx, c, suspects, layout)
+	again, err := locks.Again(ctx, c, suspects, layout)
 	if err != nil {
 		return nil, err
 	}
-	return waitgraph.Analyze(waitgraph.Replace(locks, suspects, waitgraph.Stable(suspects, again))), nil
+	return waitgraph.Analyze(waitgraph.Replace(found, suspects, waitgraph.Stable(suspects, again))), nil
 }
 
 // lock names a lock.

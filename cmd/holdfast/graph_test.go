@@ -14,7 +14,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/survey"
+	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
 	"holdfast/layout"
 	"holdfast/zk"
@@ -310,12 +310,12 @@ func TestCycleMustStandStill(t *testing.T) {
 	}
 	read := func(cycles int) []waitgraph.Lock {
 		for {
-			s, err := survey.Read(t.Context(), clients[0], "/", "/", nil)
+			s, err := locks.Read(t.Context(), clients[0], locks.Query{Prefix: "/"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(waitgraph.Analyze(s.Locks).Cycles) == cycles {
-				return s.Locks
+			if len(waitgraph.Analyze(s.Graph()).Cycles) == cycles {
+				return s.Graph()
 			}
 		}
 	}
@@ -363,14 +363,14 @@ func TestKeptLockIsNoDeadlock(t *testing.T) {
 	if d := documentOf(t, url); len(d.Cycles) != 0 {
 		t.Errorf("a deadlock by a lock that is only kept: %+v", d.Cycles)
 	}
-	s, err := survey.Read(t.Context(), a, "/", "/", nil)
+	s, err := locks.Read(t.Context(), a, locks.Query{Prefix: "/"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.Set(t.Context(), kept, []byte("{}"), zk.AnyVersion); err != nil {
 		t.Fatal(err)
 	}
-	if g, err := confirmed(t.Context(), a, s.Locks, nil); err != nil || len(g.Cycles) != 1 {
+	if g, err := confirmed(t.Context(), a, s.Graph(), nil); err != nil || len(g.Cycles) != 1 {
 		t.Errorf("%v; want one cycle, since the lock is held again", err)
 	}
 }

@@ -12,11 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
-	layouts "holdfast/layout"
+	"holdfast/internal/locks"
 	"holdfast/zk"
 )
 
@@ -85,7 +84,7 @@ Exit codes:
 				return err
 			}
 			d := historyDocument{APIVersion: term.APIVersion, Kind: "LockHistory", Name: args[0], Path: path, Events: []historyEvent{}}
-			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error { return d.read(ctx, c, layout.Layout) })
+			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error { return d.read(ctx, c, layout.asked()) })
 			if err != nil {
 				return err
 			}
@@ -108,18 +107,22 @@ Exit codes:
 }
 
 // read fills in what the server knows.
-func (d *historyDocument) read(ctx context.Context, c *zk.Client, layout holdfast.Layout) error {
-	l, err := readLock(ctx, c, d.Path, layout)
+func (d *historyDocument) read(ctx context.Context, c *zk.Client, layout *locks.Layout) error {
+	spot, err := locks.At(ctx, c, d.Path)
 	if err != nil {
 		return err
 	}
-	d.Present = len(l.queue)
-	since, joined, err := joinedAt(ctx, c, &l, layout)
+	l := spot.Lock(layout, time.Now())
+	if l.Unreadable && !l.InUse() {
+		return fmt.Errorf("%w: the lock %s", zk.ErrNoAuth, d.Path)
+	}
+	d.Present = len(l.Queue)
+	since, joined, err := joinedAt(ctx, c, &l)
 	if err != nil {
 		return err
 	}
 	d.Since, d.Joined = since, max(joined, int64(d.Present))
-	for _, e := range l.queue {
+	for _, e := range l.Queue {
 		at := historyEvent{Type: "joined", At: e.Since.UTC(), Owner: e.Owner, Why: e.Reason, Token: strconv.FormatInt(e.Token, 10)}
 		if e.Session != 0 {
 			at.Session = sessionText(e.Session)
@@ -144,19 +147,10 @@ func (d *historyDocument) read(ctx context.Context, c *zk.Client, layout holdfas
 
 // joinedAt returns when the node of the queue was made, and how many clients have joined it since. The server
 // counts every creation and every removal of a child, and the children that are there.
-func joinedAt(ctx context.Context, c *zk.Client, l *located, layout holdfast.Layout) (since *time.Time, joined int64, err error) {
-	dir := l.path
-	if l.permits != nil {
-		dir += "/locks"
-		switch listed, err := children(ctx, c, l.path); {
-		case errors.Is(err, zk.ErrNoNode):
-		case err != nil:
-			return nil, 0, err
-		case slices.Contains(listed, "slot-queue"):
-			dir = l.path + "/slot-queue"
-		case layout.Name == layouts.Kazoo.Name:
-			dir = l.path + kazooTurnstile
-		}
+func joinedAt(ctx context.Context, c *zk.Client, l *locks.Lock) (since *time.Time, joined int64, err error) {
+	dir := l.Dirs[0]
+	if l.Counted() || l.Kind == locks.Shards { // the queue is in a directory of its own
+		dir = l.Dirs[1]
 	}
 	var stat zk.Stat
 	var ok bool

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"holdfast/internal/deed"
-	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -34,7 +33,7 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := historyDocument{Path: "/locks/job"}
-		if err := d.read(ctx, c, layout.Curator); err != nil || len(d.Events) != tt.want || (d.AuditError != "") != tt.missing {
+		if err := d.read(ctx, c, nil); err != nil || len(d.Events) != tt.want || (d.AuditError != "") != tt.missing {
 			t.Fatalf("%s: %+v, %v", tt.data, d.Events, err)
 		}
 		if tt.want == 1 {
@@ -47,7 +46,7 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := historyDocument{Path: "/locks/job"}
-	if err := d.read(ctx, c, layout.Curator); err != nil || len(d.Events) != 0 || d.AuditError != "no permission to read it" {
+	if err := d.read(ctx, c, nil); err != nil || len(d.Events) != 0 || d.AuditError != "no permission to read it" {
 		t.Errorf("without permission: %+v, %v", d, err)
 	}
 }

@@ -268,19 +268,19 @@ func samples() map[string]any {
 	t0 := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	now := t0.Add(90 * time.Second)
 	g := &conn.Flags{Namespace: "/holdfast/locks"}
-	held := located{path: "/holdfast/locks/db/migrate", queue: []holdfast.Entry{
+	held := located{path: "/holdfast/locks/db/migrate", queue: placed([]holdfast.Entry{
 		{Path: "/holdfast/locks/db/migrate/_c_a-lock-0000000004", Held: true, Token: 9007199254740993, Session: 0x100200a0001, Since: t0, HeldSince: t0.Add(2 * time.Second), Owner: "ann@web1:100", Reason: "schema 42", Labels: map[string]string{"team": "data"}},
 		{Path: "/holdfast/locks/db/migrate/_c_b-lock-0000000005", Token: 9007199254740995, Session: 0x100200a0002, Since: t0.Add(time.Minute), Owner: "bob@web2:7", Labels: map[string]string{"team": "web"}},
-	}}
-	pool := located{path: "/holdfast/locks/pool", permits: &permits{2, 3}, queue: []holdfast.Entry{
+	})}
+	pool := located{path: "/holdfast/locks/pool", permits: &permits{2, 3}, queue: placed([]holdfast.Entry{
 		{Name: "leases/_c_a-lease-0000000001", Held: true, Shared: true, Token: 21, Session: 0xa, Since: t0, Owner: "ann@web1:100"},
 		{Name: "leases/_c_a-lease-0000000002", Held: true, Shared: true, Token: 22, Session: 0xb, Since: t0, Owner: "bob@web2:7"},
-	}}
+	})}
 	free := located{path: "/elsewhere/job"}
-	detached := located{path: "/holdfast/locks/deploy", queue: []holdfast.Entry{{
+	detached := located{path: "/holdfast/locks/deploy", queue: placed([]holdfast.Entry{{
 		Held: true, Token: 30, Since: t0, HeldSince: t0, Owner: "ann@web1:100", Reason: "window",
 		Detached: true, ID: "JBSWY3DPEHPK3PXP", Expires: t0.Add(time.Hour),
-	}}}
+	}})}
 	reserved := describe("report", "/holdfast/locks/report", nil, now)
 	reserved.APIVersion, reserved.AsOf = term.APIVersion, asOf(now)
 	reserved.reserve(&reserve.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
@@ -338,7 +338,7 @@ func samples() map[string]any {
 			},
 		},
 		"AuditLog": deed.Log{APIVersion: term.APIVersion, Kind: "AuditLog", Items: []deed.Entry{
-			deed.Entry{ID: "JBSWY3DPEHPK3PXP", At: t0, Action: "sessions end", Session: "0x100200a0001", By: "ops@web1:9", Reason: "host is gone", Outcome: "done"}.Of(held.path, held.queue[:1]...),
+			deed.Entry{ID: "JBSWY3DPEHPK3PXP", At: t0, Action: "sessions end", Session: "0x100200a0001", By: "ops@web1:9", Reason: "host is gone", Outcome: "done"}.Of(held.path, held.queue[0].Entry),
 		}},
 		"Message": term.MessageDocument{Time: now, Level: "ERROR", Msg: "no server of zk://zk1:2181 answered", Hint: "start a server"},
 	}

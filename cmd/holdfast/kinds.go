@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -15,13 +13,25 @@ import (
 	"holdfast/internal/cli/outer"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/lend"
+	"holdfast/internal/locks"
 	"holdfast/layout"
 	"holdfast/reserve"
 	"holdfast/zk"
 )
 
 // layoutFlag is --layout, a flag of all subcommands that read a lock's nodes.
-type layoutFlag struct{ holdfast.Layout }
+type layoutFlag struct {
+	holdfast.Layout
+	given bool
+}
+
+// asked returns the layout that the user asks for. It is nil if there is none: then the names of the nodes tell it.
+func (l *layoutFlag) asked() *locks.Layout {
+	if !l.given {
+		return nil
+	}
+	return locks.Compiled(l.Layout)
+}
 
 func (l *layoutFlag) register(cmd *cobra.Command) {
 	l.Layout = layout.Curator
@@ -36,6 +46,7 @@ func (l *layoutFlag) Type() string { return "name" }
 // Set accepts the name of a layout.
 func (l *layoutFlag) Set(name string) (err error) {
 	l.Layout, err = holdfast.ParseLayout(name)
+	l.given = err == nil
 	return err
 }
 
@@ -197,24 +208,9 @@ func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
 	return nil
 }
 
-// ids finds what programs put into names to tell them apart.
-var ids = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|[0-9]{5,}`)
-})
-
 // shareHint says what to do about a node with a number in no known form. Its form is guessed from its name.
 func shareHint(node string) string {
-	name := node[strings.LastIndexByte(node, '/')+1:]
-	form := name[:max(len(name)-10, 0)]
-	pattern := "form:" + ids().ReplaceAllStringFunc(form, func(id string) string {
-		switch len(id) {
-		case 36:
-			return "{uuid}"
-		case 32:
-			return "{hex}"
-		}
-		return "{session}"
-	})
+	pattern := "form:" + locks.Pattern(node[strings.LastIndexByte(node, '/')+1:])
 	if _, err := holdfast.ParseLayout(pattern); err != nil {
 		pattern = "form:PATTERN"
 	}
@@ -222,7 +218,24 @@ func shareHint(node string) string {
 }
 
 // warnings returns the warnings of status about nodes outside the queue, one for each kind.
-func warnings(nodes []holdfast.ForeignNode, layout holdfast.Layout) []string {
+func warnings(nodes []holdfast.ForeignNode, layout holdfast.Layout) (all []string) {
+	for _, what := range counts(nodes) {
+		all = append(all, fmt.Sprintf("%s: their owners do not respect the queue shown, which is in layout %s", what, layout.Name))
+	}
+	return all
+}
+
+// inTheWay says in words which nodes are in the way of a lock.
+func inTheWay(nodes []locks.ForeignNode) []string {
+	var all []holdfast.ForeignNode
+	for _, n := range nodes {
+		all = append(all, holdfast.ForeignNode(n))
+	}
+	return counts(all)
+}
+
+// counts returns how many nodes there are of each kind, with an example.
+func counts(nodes []holdfast.ForeignNode) []string {
 	var kinds []string
 	count, example := make(map[string]int), make(map[string]string)
 	for _, n := range nodes {
@@ -237,7 +250,7 @@ func warnings(nodes []holdfast.ForeignNode, layout holdfast.Layout) []string {
 		if kind == "" {
 			what = fmt.Sprintf("%d node(s) with names of no layout", count[kind])
 		}
-		all = append(all, fmt.Sprintf("%s, such as %s: their owners do not respect the queue shown, which is in layout %s", what, example[kind], layout.Name))
+		all = append(all, fmt.Sprintf("%s, such as %s", what, example[kind]))
 	}
 	return all
 }

@@ -13,7 +13,6 @@ import (
 
 	"holdfast/internal/budget"
 	"holdfast/internal/cli/term"
-	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -32,14 +31,14 @@ func TestFindLocksInATreeThatIsTooLarge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if found, err := findLocks(t.Context(), c, "/", layout.Curator); err != nil || len(found) != 50 {
+	if found, err := (lockQuery{"/", "/", nil}).read(t.Context(), c); err != nil || len(found) != 50 {
 		t.Fatal(len(found), err)
 	}
 	nodes, bytes := budget.MaxNodes, budget.MaxBytes
 	defer func() { budget.MaxNodes, budget.MaxBytes = nodes, bytes }()
 	for _, limit := range []struct{ nodes, bytes int64 }{{90, bytes}, {nodes, 40_000}} {
 		budget.MaxNodes, budget.MaxBytes = limit.nodes, limit.bytes
-		_, err := findLocks(t.Context(), c, "/", layout.Curator)
+		_, err := lockQuery{"/", "/", nil}.read(t.Context(), c)
 		if f := term.Explain(err); !errors.Is(err, budget.ErrTooMuch) || f.Code != term.ExitUnavailable || f.Hint == "" {
 			t.Errorf("limits %v: %v", limit, err)
 		}

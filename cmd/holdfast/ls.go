@@ -14,6 +14,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
+	layouts "holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -27,7 +28,10 @@ func newLs(g *conn.Flags) *cobra.Command {
 		SuggestFor: []string{"list", "locks"},
 		Short:      "List locks, their holders and how many clients wait",
 		Long: `ls lists the locks whose names begin with PREFIX, or all locks in the namespace. A free lock is
-listed until the server removes its empty node.
+listed until the server removes its empty node. ls finds locks in all layouts and kinds; with --layout, those of that
+layout. A free lock is an empty node below which there was a node. ls lists it in the namespace, or below the directory that
+PREFIX names: elsewhere, nobody can tell it from a node of another program. The lock of a tree (run --tree) has the name
+that its users give.
 
 HELD-FOR is how long the lock has been held. ≤ marks an upper bound. It counts from when the holder
 joined the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
@@ -43,6 +47,10 @@ If a semaphore or a set of slots is listed, the column PERMITS has the permits i
 
 The flags --held, --waiting, --owner and --older-than choose locks. A lock is listed if all of them choose
 it.
+
+The state reserved means that run --min-hold keeps the lock after its holder has left. The state waiting means that
+the first waiter is about to acquire it, and foreign that nodes in no known form are in the way. Candidates of an election and the
+workers of shards do not count as waiters.
 
 The state unreadable means that you have no permission to read the lock, or a place in its queue. There may
 be locks below it, which ls does not find.
@@ -76,7 +84,7 @@ Exit codes:
 				return err
 			}
 			list := func(ctx context.Context, c *zk.Client) (found []located, now time.Time, err error) {
-				found, err = findLocks(ctx, c, prefix, layout.Layout)
+				found, err = lockQuery{prefix, g.Namespace, layout.asked()}.read(ctx, c)
 				now = time.Now()
 				return filter.apply(found, now), now, err
 			}
@@ -119,7 +127,7 @@ func lockListing(g *conn.Flags, found []located, now time.Time) term.Listing[loc
 			if len(l.queue) == 0 {
 				return ""
 			}
-			return f(l.queue[0])
+			return f(l.queue[0].Entry)
 		}
 	}
 	columns := []term.Column[located]{
@@ -127,15 +135,19 @@ func lockListing(g *conn.Flags, found []located, now time.Time) term.Listing[loc
 		{Head: "STATE", Cell: (located).state, Ink: func(l located) term.Ink { return inkOf(l.state()) }},
 		{Head: "HOLDER", Cell: (located).holder},
 		{Head: "HELD-FOR", Cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
-		{Head: "WAITERS", Cell: func(l located) string { return strconv.Itoa(len(l.queue) - l.holders()) }},
+		{Head: "WAITERS", Cell: func(l located) string { return strconv.Itoa(l.waiters()) }},
 		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
 		{Head: "PERMITS", Cell: func(l located) string { return l.permits.String() }},
 		{Head: "MODE", Wide: true, Cell: of(modeOf)},
 		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
 		{Head: "SESSION", Wide: true, Cell: of(sessionOf)},
+		{Head: "LAYOUT", Wide: true, Cell: func(l located) string { return l.layout }},
 		{Head: "PATH", Wide: true, Cell: func(l located) string { return l.path }},
 		{Head: "LABELS", Wide: true, Cell: of(labelsOf)},
 		{Head: "WHY", Cell: of(func(e holdfast.Entry) string { return e.Reason })},
+	}
+	if !slices.ContainsFunc(found, func(l located) bool { return l.layout != "" && l.layout != layouts.Curator.Name }) {
+		columns = slices.DeleteFunc(columns, func(c term.Column[located]) bool { return c.Head == "LAYOUT" })
 	}
 	if !slices.ContainsFunc(found, func(l located) bool { return l.permits != nil }) {
 		columns = slices.DeleteFunc(columns, func(c term.Column[located]) bool { return c.Head == "PERMITS" })
@@ -163,12 +175,7 @@ func lockListing(g *conn.Flags, found []located, now time.Time) term.Listing[loc
 
 // describeLock returns the document of a lock in a list.
 func describeLock(g *conn.Flags, l located, now time.Time) lockDocument {
-	d := describe(g.LockName(l.path), l.path, l.queue, now)
-	d.Permits = l.permits.document()
-	if l.unreadable {
-		d.State = unreadableState
-	}
-	return d
+	return l.document(g.LockName(l.path), now)
 }
 
 // unreadableState is the state of a lock that nobody may read.
@@ -194,11 +201,11 @@ func modeOf(e holdfast.Entry) string {
 // inkOf returns the color of a lock's state.
 func inkOf(state string) term.Ink {
 	switch state {
-	case "held", "detached":
+	case "held", "detached", "reserved":
 		return term.Yellow
 	case "kept":
 		return term.Faint
-	case unreadableState:
+	case unreadableState, "foreign":
 		return term.Red
 	}
 	return term.Green
@@ -208,7 +215,7 @@ func inkOf(state string) term.Ink {
 func stateOf(first holdfast.Entry) string {
 	switch {
 	case !first.Held: // it is about to acquire the lock
-		return "free"
+		return "waiting"
 	case first.Kept:
 		return "kept"
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holdfast"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/locks"
 )
 
 // lsFilter are the flags of ls that choose locks and their order.
@@ -53,7 +53,7 @@ func (f *lsFilter) apply(found []located, now time.Time) []located {
 		by = func(l located) time.Duration { return l.held(now) }
 	case "wait":
 		by = func(l located) time.Duration { return l.waited(now) }
-	default: // findLocks has sorted them
+	default: // they are sorted
 		return found
 	}
 	slices.SortStableFunc(found, func(a, b located) int { return cmp.Compare(by(b), by(a)) })
@@ -66,14 +66,14 @@ func (f *lsFilter) chooses(l located, now time.Time) bool {
 		age = l.waited(now)
 	}
 	switch {
-	case f.held && l.held(now) < 0, f.waiting && l.waited(now) < 0:
+	case f.held && l.held(now) < 0 && l.reserved == nil, f.waiting && l.waited(now) < 0:
 		return false
 	case f.olderThan > 0 && age <= f.olderThan:
 		return false
 	case f.owner == "":
 		return true
 	}
-	return slices.ContainsFunc(l.queue, func(e holdfast.Entry) bool { return like(f.owner, e.Owner) })
+	return slices.ContainsFunc(l.queue, func(e locks.Place) bool { return like(f.owner, e.Owner) })
 }
 
 // like reports whether text is of the pattern. A slash is a character like others.
@@ -104,7 +104,7 @@ func (l *located) held(now time.Time) time.Duration {
 func (l *located) waited(now time.Time) time.Duration {
 	longest := time.Duration(-1)
 	for _, e := range l.queue {
-		if !e.Held {
+		if !e.Held && !e.Member {
 			longest = max(longest, now.Sub(e.Since), 0)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/locks"
 	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zktest"
@@ -58,7 +59,7 @@ func TestLsOfManyLocks(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	began := time.Now()
-	found, err := findLocks(ctx, c, "/holdfast/locks/", layout.Curator)
+	found, err := lockQuery{"/holdfast/locks/", "/", nil}.read(ctx, c)
 	took := time.Since(began)
 	if err != nil || len(found) != locks {
 		t.Fatalf("%d locks, %v", len(found), err)
@@ -89,7 +90,7 @@ func TestKazoosSemaphoreIsOneLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"1/2 held", "0/2 free"} {
-		found, err := findLocks(ctx, c, "/locks/", layout.Kazoo)
+		found, err := lockQuery{"/locks/", "/", locks.Compiled(layout.Kazoo)}.read(ctx, c)
 		if err != nil || len(found) != 1 || found[0].path != "/locks/pool" || found[0].permits.String()+" "+found[0].state() != want {
 			t.Errorf("got %+v, %v; want the semaphore, %s", found, err, want)
 		}

@@ -195,7 +195,7 @@ func (s *picture) update(found []located, now time.Time) error {
 func signature(found []located) string {
 	var b strings.Builder
 	for _, l := range found {
-		fmt.Fprintf(&b, "%s %v %v\n", l.path, l.permits, l.unreadable)
+		fmt.Fprintf(&b, "%s %s %v %s\n", l.path, l.layout, l.permits, l.state())
 		for _, e := range l.queue {
 			fmt.Fprintf(&b, " %s %d %v %v\n", e.Path, e.Token, e.Held, e.Kept)
 		}

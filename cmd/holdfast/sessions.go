@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holdfast"
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
+	"holdfast/internal/locks"
 	"holdfast/zk"
 )
 
@@ -71,14 +70,14 @@ Exit codes:
 				return err
 			}
 			if len(args) == 0 {
-				return listSessions(g, cmd, layout.Layout, format)
+				return listSessions(g, cmd, layout.asked(), format)
 			}
 			id, err := parseSession(args[1])
 			if err != nil {
 				return err
 			}
 			return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-				return endSession(ctx, g, cmd, c, id, layout.Layout, act)
+				return endSession(ctx, g, cmd, c, id, layout.asked(), act)
 			})
 		},
 	}
@@ -97,49 +96,18 @@ func parseSession(text string) (int64, error) {
 	return int64(id), nil
 }
 
-// A sessionPlaces is a session with its places in queues.
-type sessionPlaces struct {
-	session int64
-	places  []deed.SessionPlace
-}
-
-// held returns how many of the places hold their lock.
-func (s sessionPlaces) held() (n int) {
-	for _, p := range s.places {
-		if p.Held {
-			n++
-		}
-	}
-	return n
-}
-
 // findSessions returns the sessions that have places in queues of the namespace.
-func findSessions(ctx context.Context, g *conn.Flags, c *zk.Client, layout holdfast.Layout) ([]sessionPlaces, error) {
-	found, err := findLocks(ctx, c, strings.TrimSuffix(g.Namespace, "/")+"/", layout)
+func findSessions(ctx context.Context, g *conn.Flags, c *zk.Client, layout *locks.Layout) ([]deed.SessionPlan, error) {
+	found, err := locks.Read(ctx, c, locks.Query{Prefix: strings.TrimSuffix(g.Namespace, "/") + "/", Layout: layout})
 	if err != nil {
 		return nil, err
 	}
-	var all []sessionPlaces
-	index := make(map[int64]int)
-	for _, l := range found {
-		if l.unreadable {
-			return nil, fmt.Errorf("%w: the lock %s", zk.ErrNoAuth, l.path)
-		}
-		for _, e := range l.queue {
-			if e.Session == 0 {
-				continue
-			}
-			i, ok := index[e.Session]
-			if !ok {
-				i = len(all)
-				index[e.Session] = i
-				all = append(all, sessionPlaces{session: e.Session})
-			}
-			all[i].places = append(all[i].places, deed.SessionPlace{Lock: l.path, Entry: e})
+	for _, l := range found.Locks {
+		if l.Unreadable {
+			return nil, fmt.Errorf("%w: the lock %s", zk.ErrNoAuth, l.Path)
 		}
 	}
-	slices.SortFunc(all, func(a, b sessionPlaces) int { return cmp.Compare(uint64(a.session), uint64(b.session)) })
-	return all, nil
+	return deed.Sessions(found.Locks), nil
 }
 
 type sessionList struct {
@@ -161,7 +129,7 @@ type sessionDocument struct {
 type sessionPlaceDocument struct {
 	Name   string    `json:"name"` // of the lock
 	Path   string    `json:"path"`
-	State  string    `json:"state"` // held, kept or waiting
+	State  string    `json:"state"` // held, kept, waiting or member
 	Shared bool      `json:"shared,omitempty"`
 	Token  string    `json:"token"`
 	Owner  string    `json:"owner"`
@@ -169,8 +137,10 @@ type sessionPlaceDocument struct {
 	Since  time.Time `json:"since"` // when it joined the queue
 }
 
-func placeState(e holdfast.Entry) string {
+func placeState(e deed.SessionPlace) string {
 	switch {
+	case e.Member:
+		return "member"
 	case e.Kept:
 		return "kept"
 	case e.Held:
@@ -179,8 +149,8 @@ func placeState(e holdfast.Entry) string {
 	return "waiting"
 }
 
-func listSessions(g *conn.Flags, cmd *cobra.Command, layout holdfast.Layout, format term.Format) error {
-	var all []sessionPlaces
+func listSessions(g *conn.Flags, cmd *cobra.Command, layout *locks.Layout, format term.Format) error {
+	var all []deed.SessionPlan
 	err := g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
 		all, err = findSessions(ctx, g, c, layout)
 		return err
@@ -191,13 +161,17 @@ func listSessions(g *conn.Flags, cmd *cobra.Command, layout holdfast.Layout, for
 	list := sessionList{APIVersion: term.APIVersion, Kind: "SessionList", Items: []sessionDocument{}, AsOf: time.Now().UTC().Truncate(time.Millisecond)}
 	rows := [][]string{{"SESSION", "OWNER", "HOLDS", "WAITS", "LOCKS"}}
 	for _, s := range all {
-		d := sessionDocument{Kind: "Session", Session: sessionOf(s.places[0].Entry), Owner: s.places[0].Owner, Held: s.held(), Waiting: len(s.places) - s.held()}
+		d := sessionDocument{Kind: "Session", Session: sessionText(s.Session), Owner: s.Places[0].Owner, Held: s.Held()}
 		var locks []string
-		for _, p := range s.places {
+		for _, p := range s.Places {
 			name := g.LockName(p.Lock)
-			d.Places = append(d.Places, sessionPlaceDocument{name, p.Lock, placeState(p.Entry), p.Shared, strconv.FormatInt(p.Token, 10), p.Owner, p.Reason, p.Since.UTC()})
-			if !p.Held {
+			d.Places = append(d.Places, sessionPlaceDocument{name, p.Lock, placeState(p), p.Shared, strconv.FormatInt(p.Token, 10), p.Owner, p.Reason, p.Since.UTC()})
+			switch {
+			case p.Member:
+				name += " (member)"
+			case !p.Held:
 				name += " (waits)"
+				d.Waiting++
 			}
 			locks = append(locks, name)
 		}
@@ -220,13 +194,13 @@ func few(names []string) string {
 }
 
 // endSession takes all places of a session away.
-func endSession(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, id int64, layout holdfast.Layout, how act.Flags) error {
+func endSession(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, id int64, layout *locks.Layout, how act.Flags) error {
 	all, err := findSessions(ctx, g, c, layout)
 	if err != nil {
 		return err
 	}
 	word := deed.SessionText(id)
-	i := slices.IndexFunc(all, func(s sessionPlaces) bool { return s.session == id })
+	i := slices.IndexFunc(all, func(s deed.SessionPlan) bool { return s.Session == id })
 	if i < 0 {
 		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("session %s has no lock below %s, and waits for none", word, term.Cut(g.Namespace, 80)), Hint: "holdfast sessions lists those that have"}
 	}
@@ -234,23 +208,24 @@ func endSession(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Cl
 	if err := how.Confirm(cmd, "take them away", word); err != nil {
 		return err
 	}
-	plan := deed.SessionPlan{Session: id, Places: all[i].places}
-	taken, record, err := plan.Do(ctx, c, deed.By{Name: conn.Owner(), Reason: how.Reason})
+	taken, record, err := all[i].Do(ctx, c, deed.By{Name: conn.Owner(), Reason: how.Reason})
 	act.TellAudit(g, cmd, record, err)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "took %d of %d places from session %s\n", taken, len(all[i].places), word)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "took %d of %d places from session %s\n", taken, len(all[i].Places), word)
 	return err
 }
 
 // showSession lists what a session is to lose.
-func showSession(g *conn.Flags, w io.Writer, id string, s sessionPlaces) {
+func showSession(g *conn.Flags, w io.Writer, id string, s deed.SessionPlan) {
 	now := time.Now()
 	fmt.Fprintf(w, "session %s loses:\n", id)
-	for _, p := range s.places {
+	for _, p := range s.Places {
 		what := "waits for " + forState(p.Entry, now)
 		switch {
+		case p.Member:
+			what = "member since " + term.Age(p.Since, now)
 		case p.Kept:
 			what = "kept"
 		case p.Held:

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +15,8 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
-	"holdfast/reserve"
+	"holdfast/internal/locks"
+	layouts "holdfast/layout"
 	"holdfast/zk"
 )
 
@@ -31,6 +34,10 @@ type lockDocument struct {
 	Holder     *holderDocument  `json:"holder,omitempty"`  // the first holder
 	Holders    []holderDocument `json:"holders,omitempty"` // all holders, if there are several
 	Waiters    []waiterDocument `json:"waiters"`
+	LockKind   string           `json:"lock_kind,omitempty"`
+	Layout     string           `json:"layout,omitempty"`
+	// Foreign are nodes in the way, of other locks or of other programs.
+	Foreign []string `json:"foreign,omitempty"`
 	// Reserved is what --min-hold keeps, also after the holder has ended.
 	Reserved *reservedDocument `json:"reserved,omitempty"`
 	// LastRun is the last run of --once-per.
@@ -77,30 +84,49 @@ type waiterDocument struct {
 	Since     time.Time         `json:"since"`
 	WaitingMS int64             `json:"waiting_ms"`
 	Labels    map[string]string `json:"labels,omitempty"`
+	// Member: a candidate, or a worker of shards. Its program goes on meanwhile.
+	Member bool `json:"member,omitempty"`
 }
 
-func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocument {
+// document returns the lock, which the user calls name, as a document.
+func (l *located) document(name string, now time.Time) lockDocument {
+	d := describe(name, l.path, l.queue, now)
+	d.Permits, d.LockKind, d.Layout = l.permits.document(), l.kind, l.layout
+	for _, node := range l.foreign {
+		d.Foreign = append(d.Foreign, node.Path)
+	}
+	d.reserve(l.reserved)
+	if s := l.state(); s == unreadableState || s == "foreign" {
+		d.State = s
+	}
+	return d
+}
+
+func describe(name, path string, queue []locks.Place, now time.Time) lockDocument {
 	d := lockDocument{Kind: "Lock", Name: name, Path: path, Mode: "exclusive", State: "free", Waiters: []waiterDocument{}}
 	for _, e := range queue {
 		since, ms := e.Since.UTC(), max(now.Sub(e.Since), 0).Milliseconds()
 		session, token := sessionText(e.Session), strconv.FormatInt(e.Token, 10)
 		if e.Held {
 			h := holderDocument{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels}
-			h.detach(e)
+			h.detach(e.Entry)
 			if !e.HeldSince.IsZero() {
 				held := e.HeldSince.UTC()
 				h.HeldSince, h.HeldMS = &held, max(now.Sub(held), 0).Milliseconds()
 			}
 			d.Holders = append(d.Holders, h)
 		} else {
-			d.Waiters = append(d.Waiters, waiterDocument{len(d.Waiters) + 1, e.Owner, e.Reason, session, token, modeOf(e), since, ms, e.Labels})
+			d.Waiters = append(d.Waiters, waiterDocument{len(d.Waiters) + 1, e.Owner, e.Reason, session, token, modeOf(e.Entry), since, ms, e.Labels, e.Member})
 		}
 	}
 	if len(d.Holders) > 0 {
-		d.State, d.Token, d.Holder = stateOf(queue[0]), d.Holders[0].Token, &d.Holders[0]
+		d.State, d.Token, d.Holder = stateOf(queue[0].Entry), d.Holders[0].Token, &d.Holders[0]
 		if queue[0].Shared {
 			d.Mode = "shared"
 		}
+	}
+	if len(queue) > 0 && len(d.Holders) == 0 {
+		d.State = string(locks.Waiting)
 	}
 	if len(d.Holders) == 1 {
 		d.Holders = nil
@@ -126,8 +152,9 @@ A lock is kept if a program has released it and keeps it for its next use, until
 If the program uses the lock again, status still shows it as kept for about a second. No session owns a
 detached lock (holdfast lock --detached). status shows its id, which holdfast unlock needs.
 
-status warns of nodes of other kinds of lock and of other layouts, because their owners do not respect
-this queue.
+status finds the lock in every layout and kind, and the locks of trees (run --tree) by the name that their users give.
+With --layout, it shows the lock of that layout. It warns of nodes of other kinds of lock and of other layouts, because
+their owners do not respect this queue. If nobody is in the queue, such nodes are in the way, and the lock is not free.
 
 run --min-hold reserves a lock until a time, also after the holder has left the queue. status compares
 that time with the clock of this host. Until then, the next holdfast command waits at the head of the queue, where
@@ -137,11 +164,11 @@ With -q, status prints nothing. -o wide adds columns. -o json and -o jsonl print
 docs/reference/json.md. -o name prints the name of the lock. --no-headers prints the places alone.
 
 Exit codes:
-  0   the server has answered; with -q, the lock is held, kept or reserved
-  1   with -q: the lock is free
+  0   the server has answered; with -q, the lock is held, kept or reserved, or something else is in the way
+  1   with -q: the lock is free: nothing of any layout or kind is in the way
   2   wrong command line
   69  no server answered
-  77  no permission
+  77  no permission: status cannot tell
   78  wrong configuration`,
 		Example: `  holdfast status nightly
   holdfast status -q nightly && echo held`,
@@ -151,38 +178,20 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			l := located{path: path}
+			var l located
 			var foreign []string
 			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
-				if l, err = readLock(ctx, c, path, layout.Layout); err != nil {
-					return err
-				}
-				l.reserved, err = reserve.Of(ctx, c, path, layout.Layout)
-				if err == nil && !quiet {
-					l.lastRun, err = onceOf(c, path, layout.Layout).Every(time.Hour).Recorded(ctx)
-				}
-				if err != nil && l.holders() == 0 { // otherwise the holder is shown, also to a user who cannot read this
-					return err
-				}
-				if !quiet {
-					foreign = warnings(strangers(ctx, c, path, layout.Layout), layout.Layout)
-					if err != nil {
-						foreign = append(foreign, "not all is shown: "+err.Error())
-					}
-				}
-				return nil
+				l, foreign, err = readStatus(ctx, c, path, &layout, quiet)
+				return err
 			})
 			for _, warning := range foreign {
 				g.Log.Warn(cmd, "%s", term.Brief(term.Escape(warning)))
 			}
 			now := time.Now()
-			if l.reserved != nil && !now.Before(l.reserved.Until) {
-				l.reserved = nil
-			}
 			switch {
 			case err != nil:
 				return err
-			case quiet && l.holders() == 0 && l.reserved == nil:
+			case quiet && (l.state() == string(locks.Free) || l.state() == string(locks.Waiting)):
 				return term.ExitCode(term.ExitNo)
 			case quiet:
 				return nil
@@ -196,23 +205,63 @@ Exit codes:
 	return cmd
 }
 
-// readLock reads the queue of one lock, and its permits if it is a semaphore.
-func readLock(ctx context.Context, c *zk.Client, path string, layout holdfast.Layout) (located, error) {
-	children, queue, err := inspect(ctx, c, path, layout)
-	l := located{path: path, queue: queue}
-	if err == nil && isSemaphore(children, queue, layout) {
-		l.permits, err = readPermits(ctx, c, path, queue)
+// readStatus reads a lock and what is around it. Unless quiet is set, it returns warnings about other nodes there. The
+// error is zk.ErrNoAuth if it cannot tell who holds the lock.
+func readStatus(ctx context.Context, c *zk.Client, path string, layout *layoutFlag, quiet bool) (l located, warned []string, err error) {
+	spot, err := locks.At(ctx, c, path)
+	if err != nil {
+		return l, nil, err
 	}
-	return l, err
+	now := time.Now()
+	l = locate(spot.Lock(layout.asked(), now), now)
+	if l.unreadable {
+		return l, nil, cmp.Or(spot.Doubt, fmt.Errorf("%w: the lock %s", zk.ErrNoAuth, path))
+	}
+	own := layout.Layout
+	if named, err := holdfast.ParseLayout(l.layout); err == nil {
+		own = named
+	}
+	// What the library refuses is in the way, too. A lock of a tree that is in use can be acquired, and others not.
+	others := outside(strangers(ctx, c, path, own), l)
+	if len(l.queue) == 0 {
+		for _, n := range others {
+			if !strings.HasPrefix(n.Kind, "the tree ") && n.Kind != "" {
+				if at := locks.ForeignNode(n); !slices.Contains(l.foreign, at) {
+					l.foreign = append(l.foreign, at)
+				}
+			}
+		}
+	}
+	if quiet {
+		return l, nil, nil
+	}
+	warned = warnings(others, own)
+	if l.lastRun, err = onceOf(c, path, own).Every(time.Hour).Recorded(ctx); err == nil {
+		err = spot.Doubt
+	}
+	switch {
+	case err != nil && l.holders() == 0: // otherwise the holder is shown, also to a user who cannot read this
+		return l, nil, err
+	case err != nil:
+		warned = append(warned, "not all is shown: "+err.Error())
+	}
+	return l, warned, nil
+}
+
+// outside returns the nodes that are not of the lock.
+func outside(nodes []holdfast.ForeignNode, l located) []holdfast.ForeignNode {
+	return slices.DeleteFunc(nodes, func(n holdfast.ForeignNode) bool {
+		return slices.ContainsFunc(l.queue, func(p locks.Place) bool { return p.Path == n.Path }) || l.kind == string(locks.Tree) && strings.HasPrefix(n.Kind, "the tree ") ||
+			l.kind == string(locks.Shards) && strings.HasPrefix(n.Path, l.path+"/")
+	})
 }
 
 // showStatus prints one lock, which the user calls name.
 func (l *located) showStatus(w io.Writer, p *term.Printer, name string, now time.Time) error {
 	switch p.Format {
 	case "json", "jsonl":
-		d := describe(name, l.path, l.queue, now)
-		d.APIVersion, d.AsOf, d.Permits = term.APIVersion, asOf(now), l.permits.document()
-		d.reserve(l.reserved)
+		d := l.document(name, now)
+		d.APIVersion, d.AsOf = term.APIVersion, asOf(now)
 		d.ran(l.lastRun)
 		if p.Format == "jsonl" {
 			return term.JSONLine(w, d)
@@ -251,13 +300,15 @@ func (l *located) summary(now time.Time) string {
 		text = "unreadable: no permission to read it"
 	case len(l.queue) == 0 && l.reserved != nil:
 		text = term.Escape(reservedText(l.reserved))
+	case l.state() == string(locks.Foreign):
+		text = "not free: in the way is " + term.Escape(strings.Join(inTheWay(l.foreign), ", and "))
 	case len(l.queue) == 0:
 	case holders == 0: // the waiter is at a semaphore's turnstile
 		text = "free; the first waiter is about to acquire it"
 	case l.queue[0].Kept:
-		text = "kept by " + ownerOf(l.queue[0]) + " for its next use"
+		text = "kept by " + ownerOf(l.queue[0].Entry) + " for its next use"
 	default:
-		text = "held by " + holder(l.queue[0], now)
+		text = "held by " + holder(l.queue[0].Entry, now)
 	}
 	if len(l.queue) == 0 && l.reserved != nil {
 		text += "; its token is " + strconv.FormatInt(l.reserved.Token, 10)
@@ -277,6 +328,12 @@ func (l *located) summary(now time.Time) string {
 			limit = strconv.Itoa(l.permits.limit)
 		}
 		text += fmt.Sprintf("; %d of %s permits in use", l.permits.inUse, limit)
+	}
+	switch {
+	case l.kind == string(locks.Shards):
+		text += "; it is a set of shards"
+	case l.layout != "" && l.layout != layouts.Curator.Name && len(l.queue) > 0:
+		text += "; its layout is " + term.Escape(l.layout)
 	}
 	return text
 }
@@ -300,7 +357,7 @@ func (l *located) places(now time.Time) term.Listing[int] {
 		}
 	}
 	of := func(f func(holdfast.Entry) string) func(int) string {
-		return func(i int) string { return f(l.queue[i]) }
+		return func(i int) string { return f(l.queue[i].Entry) }
 	}
 	columns := []term.Column[int]{
 		{Head: "POSITION", Cell: func(i int) string { return position[i] }, Ink: func(i int) term.Ink {
@@ -322,7 +379,7 @@ func (l *located) places(now time.Time) term.Listing[int] {
 		{Head: "LABELS", Wide: true, Cell: of(labelsOf)},
 		{Head: "WHY", Cell: of(func(e holdfast.Entry) string { return e.Reason })},
 	}
-	if !slices.ContainsFunc(l.queue, func(e holdfast.Entry) bool { return len(e.Labels) > 0 }) {
+	if !slices.ContainsFunc(l.queue, func(e locks.Place) bool { return len(e.Labels) > 0 }) {
 		columns = slices.DeleteFunc(columns, func(c term.Column[int]) bool { return c.Head == "LABELS" })
 	}
 	return term.Listing[int]{Items: indexes, Columns: columns}

@@ -21,6 +21,7 @@ import (
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/duration"
+	"holdfast/internal/locks"
 )
 
 // topShortest is the shortest --interval.
@@ -86,7 +87,7 @@ Exit codes:
 			}
 			m := newTopModel(interval, order, g.LockName)
 			m.colored = color.On(os.Stdout)
-			return runTop(g, cmd, m, prefix, layout.Layout)
+			return runTop(g, cmd, m, prefix, layout.asked())
 		},
 	}
 	term.DurationVar(cmd.Flags(), &interval, "interval", "", time.Second, "shortest time between two readings")
@@ -97,7 +98,7 @@ Exit codes:
 }
 
 // runTop shows m until its user ends it.
-func runTop(g *conn.Flags, cmd *cobra.Command, m *topModel, prefix string, layout holdfast.Layout) error {
+func runTop(g *conn.Flags, cmd *cobra.Command, m *topModel, prefix string, layout *locks.Layout) error {
 	ctx, stop := conn.UntilStopped(cmd.Context())
 	defer stop()
 	say := g.Log.NewSayer(os.Stderr)
@@ -118,15 +119,15 @@ func runTop(g *conn.Flags, cmd *cobra.Command, m *topModel, prefix string, layou
 		m.contact = c.Contact.State
 		m.read = func() tea.Msg {
 			began := time.Now()
-			found, err := findLocks(background, c.Client, prefix, layout)
+			found, err := lockQuery{prefix, g.Namespace, layout}.read(background, c.Client)
 			return topList{found, began, time.Now(), err}
 		}
-		m.act = func(a deed.Action, name, path string, places []holdfast.Entry) tea.Cmd {
+		m.act = func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd {
 			done := make(chan tea.Msg, 1) // nobody reads it if the program ends first
 			acting.Go(func() {
 				ctx, cancel := context.WithTimeout(background, g.Timeout)
 				defer cancel()
-				err := carryOut(ctx, g, cmd, c.Client, &deed.Plan{Action: a, Path: path, Layout: layout, Token: places[0].Token, Places: places}, name, "")
+				err := carryOut(ctx, g, cmd, c.Client, &deed.Plan{Action: a, Path: path, Dir: dir, Token: places[0].Token, Places: places}, name, "")
 				if errors.Is(err, context.DeadlineExceeded) {
 					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", duration.Text(g.Timeout), err)
 				}
@@ -180,6 +181,8 @@ type topQuestion struct {
 	action deed.Action
 	name   string
 	path   string
+	dir    string           // with the queue
+	lock   string           // see located.key
 	places []holdfast.Entry // those with one token
 	text   string           // what happens to whom
 }
@@ -187,10 +190,10 @@ type topQuestion struct {
 // newTopQuestion returns the question whether to do a to the place in the queue of l. The time is that of the queue.
 func newTopQuestion(a deed.Action, name string, l located, place int, now time.Time) *topQuestion {
 	e := l.queue[place]
-	q := &topQuestion{action: a, name: name, path: l.path}
+	q := &topQuestion{action: a, name: name, path: l.path, dir: l.dir, lock: l.key()}
 	for _, other := range l.queue {
 		if other.Token == e.Token {
-			q.places = append(q.places, other)
+			q.places = append(q.places, other.Entry)
 		}
 	}
 	var b bytes.Buffer
@@ -202,7 +205,7 @@ func newTopQuestion(a deed.Action, name string, l located, place int, now time.T
 // holds reports whether the places of the question are as they were when it was asked.
 func (q *topQuestion) holds(l located) bool {
 	for _, p := range q.places {
-		if !slices.ContainsFunc(l.queue, func(e holdfast.Entry) bool { return e.Path == p.Path && e.Token == p.Token && e.Held == p.Held }) {
+		if !slices.ContainsFunc(l.queue, func(e locks.Place) bool { return e.Path == p.Path && e.Token == p.Token && e.Held == p.Held }) {
 			return false
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
+	"holdfast/internal/locks"
 	"holdfast/zk"
 )
 
@@ -27,7 +28,7 @@ type topModel struct {
 	name     func(path string) string
 
 	read    func() tea.Msg // reads the locks; it may take long
-	act     func(a deed.Action, name, path string, places []holdfast.Entry) tea.Cmd
+	act     func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd
 	contact func() (down time.Time, causes string)
 
 	list     []located     // of the last reading, by path
@@ -118,9 +119,8 @@ func (m *topModel) take(l topList) tea.Cmd {
 		m.list, m.asOf = l.found, l.began
 		m.held, m.waiting = 0, 0
 		for _, l := range m.list {
-			holders := l.holders()
-			m.held += min(holders, 1)
-			m.waiting += len(l.queue) - holders
+			m.held += min(l.holders(), 1)
+			m.waiting += l.waiters()
 		}
 		m.arrange()
 		m.check()
@@ -141,7 +141,7 @@ func (m *topModel) check() {
 	if m.asking == nil {
 		return
 	}
-	i := slices.IndexFunc(m.list, func(l located) bool { return l.path == m.asking.path })
+	i := slices.IndexFunc(m.list, func(l located) bool { return l.key() == m.asking.lock })
 	if i < 0 || !m.asking.holds(m.list[i]) {
 		m.message = m.asking.name + " has changed since you were asked; nothing was done"
 		m.asking = nil
@@ -201,7 +201,7 @@ func (m *topModel) arrange() {
 		}
 	}
 	m.shown = m.order.apply(shown, m.asOf)
-	if i := slices.IndexFunc(m.shown, func(l located) bool { return l.path == m.path }); i >= 0 {
+	if i := slices.IndexFunc(m.shown, func(l located) bool { return l.key() == m.path }); i >= 0 {
 		m.row = i
 		m.selectPlace()
 		return
@@ -212,7 +212,7 @@ func (m *topModel) arrange() {
 // matches reports whether a lock has the text, which is in lower case.
 func (m *topModel) matches(l located, text string) bool {
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
-	return has(m.name(l.path)) || slices.ContainsFunc(l.queue, func(e holdfast.Entry) bool { return has(e.Owner) || has(e.Reason) })
+	return has(m.name(l.path)) || slices.ContainsFunc(l.queue, func(e locks.Place) bool { return has(e.Owner) || has(e.Reason) })
 }
 
 // selected returns the selected lock, or nil if no lock is shown.
@@ -226,8 +226,8 @@ func (m *topModel) selected() *located {
 // selectRow selects a lock.
 func (m *topModel) selectRow(row int) {
 	m.row = max(min(row, len(m.shown)-1), 0)
-	if l := m.selected(); l != nil && l.path != m.path {
-		m.path, m.node, m.place, m.inQueue = l.path, "", 0, false
+	if l := m.selected(); l != nil && l.key() != m.path {
+		m.path, m.node, m.place, m.inQueue = l.key(), "", 0, false
 	}
 	m.selectPlace()
 }
@@ -239,7 +239,7 @@ func (m *topModel) selectPlace() {
 		m.node, m.place, m.inQueue = "", 0, false
 		return
 	}
-	i := slices.IndexFunc(l.queue, func(e holdfast.Entry) bool { return e.Path == m.node })
+	i := slices.IndexFunc(l.queue, func(e locks.Place) bool { return e.Path == m.node })
 	if i < 0 {
 		i = min(m.place, len(l.queue)-1)
 	}
@@ -395,7 +395,7 @@ func (m *topModel) answer(key string) tea.Cmd {
 		return nil
 	}
 	m.doing = fmt.Sprintf("%s %s, token %d …", q.action.Name, q.name, q.places[0].Token)
-	return m.act(q.action, q.name, q.path, q.places)
+	return m.act(q.action, q.name, q.path, q.dir, q.places)
 }
 
 // window returns the first row to show, so that the row at is among them. It moves first as little as it can.

@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
+	"holdfast/internal/locks"
 	"holdfast/zk"
 )
 
@@ -26,10 +27,10 @@ func topLock(path string, first int64, owners ...string) located {
 	l := located{path: path}
 	for i, owner := range owners {
 		token := first + int64(i)
-		l.queue = append(l.queue, holdfast.Entry{
+		l.queue = append(l.queue, locks.Place{Entry: holdfast.Entry{
 			Path: fmt.Sprintf("%s/%d", path, token), Owner: owner, Token: token, Session: token, Held: i == 0,
 			Since: time.Now().Add(-time.Minute), HeldSince: time.Now().Add(-time.Minute),
-		})
+		}})
 	}
 	return l
 }
@@ -39,7 +40,7 @@ func newTestTop(width, height int) (*topModel, *[]string) {
 	m := newTopModel(time.Second, lsFilter{sort: "name"}, func(path string) string { return strings.TrimPrefix(path, "/l/") })
 	m.read = func() tea.Msg { return nil }
 	acted := new([]string)
-	m.act = func(a deed.Action, name, path string, places []holdfast.Entry) tea.Cmd {
+	m.act = func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd {
 		*acted = append(*acted, fmt.Sprintf("%s %s %s %d", a.Name, name, path, places[0].Token))
 		return nil
 	}

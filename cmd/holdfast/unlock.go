@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
+	"holdfast/internal/locks"
 	"holdfast/zk"
 )
 
@@ -58,7 +59,7 @@ Exit codes:
 			}
 			return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
 				if force {
-					err = unlockForced(ctx, g, cmd, c, args[0], path, reason, layout.Layout)
+					err = unlockForced(ctx, g, cmd, c, args[0], path, reason, layout.asked())
 				} else {
 					err = notHeld(args[0], holdfast.NewDetached(c, path, 0, holdfast.WithLayout(layout.Layout)).Unlock(ctx, id))
 				}
@@ -91,18 +92,23 @@ func notHeld(name string, err error) error {
 }
 
 // unlockForced releases a detached lock whatever its id.
-func unlockForced(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, name, path, reason string, layout holdfast.Layout) error {
-	queue, err := holdfast.List(ctx, c, path, layout)
-	switch {
-	case err != nil:
+func unlockForced(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, name, path, reason string, layout *locks.Layout) error {
+	spot, err := locks.At(ctx, c, path)
+	if err != nil {
 		return err
+	}
+	l := spot.Lock(layout, time.Now())
+	queue := l.Queue
+	switch {
+	case l.Unreadable:
+		return fmt.Errorf("%w: the lock %s", zk.ErrNoAuth, path)
 	case len(queue) == 0:
 		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s is not held", term.Cut(name, 80))}
 	case !queue[0].Detached:
-		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s is not detached, but held by %s", term.Cut(name, 80), holder(queue[0], time.Now())),
+		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s is not detached, but held by %s", term.Cut(name, 80), holder(queue[0].Entry, time.Now())),
 			Hint: "holdfast revoke asks the holder to release it; holdfast break takes it away"}
 	}
-	return act.Audited(ctx, g, cmd, c, deed.Entry{Action: "unlock --force"}.Of(path, queue[:1]...), reason, func() error {
-		return notHeld(name, holdfast.Break(ctx, c, path, queue[0].Token))
+	return act.Audited(ctx, g, cmd, c, deed.Entry{Action: "unlock --force"}.Of(path, queue[0].Entry), reason, func() error {
+		return notHeld(name, holdfast.Break(ctx, c, l.Dirs[0], queue[0].Token))
 	})
 }

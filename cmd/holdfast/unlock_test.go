@@ -11,7 +11,6 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
-	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -56,7 +55,7 @@ func TestForcedUnlockAtAServerThatIsBehind(t *testing.T) {
 				})
 				cmd := &cobra.Command{}
 				cmd.SetErr(io.Discard)
-				if err := unlockForced(t.Context(), new(conn.Flags), cmd, reader, "db", path, "", layout.Curator); err != nil {
+				if err := unlockForced(t.Context(), new(conn.Flags), cmd, reader, "db", path, "", nil); err != nil {
 					t.Errorf("the lock is held: %v", err)
 				}
 				if _, held, err := admin.Exists(t.Context(), claim.Path); held || err != nil {

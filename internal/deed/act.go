@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"holdfast"
+	"holdfast/internal/locks"
 	"holdfast/reserve"
 	"holdfast/zk"
 )
@@ -32,33 +32,40 @@ var (
 type Plan struct {
 	Action   Action
 	Path     string // of the lock
-	Layout   holdfast.Layout
+	Dir      string // the node with its queue
 	Token    int64
-	Queue    []holdfast.Entry     // of the lock, when it was looked at
+	Queue    []locks.Place        // of the lock, when it was looked at
 	Places   []holdfast.Entry     // those with the token
 	Reserved *reserve.Reservation // what the action ends besides; or nil
 }
 
 // Look returns the plan to do a to the tenure with the token. The error is a *ChangedError if nobody has the token.
+// The lock is the one at the path that has the token, in whatever layout; with a layout, it is one of that layout.
 // Look changes nothing.
-func Look(ctx context.Context, c *zk.Client, a Action, path string, layout holdfast.Layout, token int64) (*Plan, error) {
-	queue, err := holdfast.List(ctx, c, path, layout)
+func Look(ctx context.Context, c *zk.Client, a Action, path string, layout *locks.Layout, token int64) (*Plan, error) {
+	spot, err := locks.At(ctx, c, path)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Action: a, Path: path, Layout: layout, Token: token, Queue: queue}
-	p.Places = slices.DeleteFunc(slices.Clone(queue), func(e holdfast.Entry) bool { return e.Token != token })
-	reserved, err := reserve.Of(ctx, c, path, layout)
-	if err != nil && len(p.Places) == 0 { // otherwise the holder can be broken, also by a user who cannot read this
-		return nil, err
+	now := spot.Lock(layout, time.Now())
+	for _, l := range append([]locks.Lock{now}, spot.Locks...) {
+		p := &Plan{Action: a, Path: path, Dir: l.Dirs[0], Token: token, Queue: l.Queue}
+		for _, at := range l.Queue {
+			if at.Token == token {
+				p.Places = append(p.Places, at.Entry)
+			}
+		}
+		if a.Ends && l.Reserved != nil && l.Reserved.Token == token {
+			p.Reserved = l.Reserved
+		}
+		if l.Kind != locks.Shards && len(p.Places) > 0 || p.Reserved != nil {
+			return p, nil
+		}
 	}
-	if a.Ends && reserved != nil && reserved.Token == token {
-		p.Reserved = reserved
+	if now.Unreadable {
+		return nil, fmt.Errorf("%w: the lock %s", zk.ErrNoAuth, path)
 	}
-	if len(p.Places) == 0 && p.Reserved == nil {
-		return nil, &ChangedError{path, token, queue, reserved}
-	}
-	return p, nil
+	return nil, &ChangedError{path, token, now.Queue, now.Reserved}
 }
 
 // Waiting returns how many others wait for the lock, and the first of them. It counts places, not sessions. Next is nil
@@ -69,7 +76,7 @@ func (p *Plan) Waiting() (n int, next *holdfast.Entry) {
 			continue
 		}
 		if n++; next == nil {
-			next = &p.Queue[i]
+			next = &p.Queue[i].Entry
 		}
 	}
 	return n, next
@@ -87,7 +94,7 @@ func (p *Plan) Do(ctx context.Context, c *zk.Client, by By) (Record, error) {
 	return Audited(ctx, c, line, by, func() error {
 		err := fmt.Errorf("%w with the token %d", holdfast.ErrNotHeld, p.Token)
 		if len(p.Places) > 0 {
-			err = p.Action.apply(ctx, c, p.Path, p.Token)
+			err = p.Action.apply(ctx, c, p.Dir, p.Token)
 		}
 		if gone := errors.Is(err, holdfast.ErrNotHeld); p.Reserved != nil && (gone || err == nil) {
 			switch end := p.Reserved.End(ctx, c); {
@@ -98,11 +105,12 @@ func (p *Plan) Do(ctx context.Context, c *zk.Client, by By) (Record, error) {
 			}
 		}
 		if errors.Is(err, holdfast.ErrNotHeld) {
-			queue, lerr := holdfast.List(ctx, c, p.Path, p.Layout)
+			spot, lerr := locks.At(ctx, c, p.Path)
 			if lerr != nil {
 				return err
 			}
-			return &ChangedError{p.Path, p.Token, queue, nil}
+			now := spot.Lock(nil, time.Now())
+			return &ChangedError{p.Path, p.Token, now.Queue, nil}
 		}
 		return err
 	})
@@ -123,7 +131,7 @@ func (e *PartlyError) Unwrap() error { return e.Err }
 type ChangedError struct {
 	Path     string
 	Token    int64
-	Queue    []holdfast.Entry     // now
+	Queue    []locks.Place        // now
 	Reserved *reserve.Reservation // what keeps the lock after its last holder; or nil
 }
 
@@ -132,7 +140,7 @@ func (e *ChangedError) Holder() *holdfast.Entry {
 	if len(e.Queue) == 0 {
 		return nil
 	}
-	return &e.Queue[0]
+	return &e.Queue[0].Entry
 }
 
 // Kept returns the reservation that keeps the lock now, or nil.

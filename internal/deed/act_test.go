@@ -53,7 +53,7 @@ func TestPlanSaysWhatHappens(t *testing.T) {
 		got <- h
 	}()
 	queued(t, admin, "/db", 2)
-	p, err := Look(t.Context(), admin, Breaking, "/db", layout.Curator, h.Token())
+	p, err := Look(t.Context(), admin, Breaking, "/db", nil, h.Token())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestNothingIsDoneToTheNextHolder(t *testing.T) {
 			defer srv.Close()
 			c, admin := srv.Client(), srv.Client()
 			first := holdOn(t, c, "/db", "ada")
-			p, err := Look(t.Context(), admin, a, "/db", layout.Curator, first.Token())
+			p, err := Look(t.Context(), admin, a, "/db", nil, first.Token())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func TestNothingIsDoneToTheNextHolder(t *testing.T) {
 			}
 			second := holdOn(t, c, "/db", "bob")
 			_, err = p.Do(t.Context(), admin, By{Name: "ops"})
-			_, seen := Look(t.Context(), admin, a, "/db", layout.Curator, first.Token())
+			_, seen := Look(t.Context(), admin, a, "/db", nil, first.Token())
 			for _, err := range []error{err, seen} {
 				changed, ok := errors.AsType[*ChangedError](err)
 				if !ok || !errors.Is(err, holdfast.ErrNotHeld) || changed.Holder() == nil || changed.Holder().Token != second.Token() || changed.Holder().Owner != "bob" {
@@ -198,7 +198,7 @@ func TestPartOfADeedIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b, err := Look(t.Context(), admin, Breaking, "/db", layout.Curator, h.Token())
+	b, err := Look(t.Context(), admin, Breaking, "/db", nil, h.Token())
 	if err != nil || b.Reserved == nil {
 		t.Fatalf("%+v, %v", b, err)
 	}

@@ -1,15 +1,14 @@
 package deed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"holdfast"
-	"holdfast/internal/survey"
-	"holdfast/internal/waitgraph"
+	"holdfast/internal/locks"
 	"holdfast/zk"
 )
 
@@ -21,8 +20,43 @@ type SessionPlan struct {
 
 // A SessionPlace is a place in the queue of a lock.
 type SessionPlace struct {
-	Lock string // its path
+	Lock   string // its path
+	Member bool   // a candidate or a worker that holds nothing: its program does not wait
 	holdfast.Entry
+}
+
+// Held returns how many of the places hold their lock.
+func (p *SessionPlan) Held() (n int) {
+	for _, at := range p.Places {
+		if at.Held {
+			n++
+		}
+	}
+	return n
+}
+
+// Sessions returns the plans to take away all places of each session that has some, by session.
+func Sessions(found []locks.Lock) (all []SessionPlan) {
+	index := make(map[int64]int)
+	for _, l := range found {
+		if l.Kind == locks.Shards { // its workers have places in the queues below it
+			continue
+		}
+		for _, at := range l.Queue {
+			if at.Session == 0 {
+				continue
+			}
+			i, ok := index[at.Session]
+			if !ok {
+				i = len(all)
+				index[at.Session] = i
+				all = append(all, SessionPlan{Session: at.Session})
+			}
+			all[i].Places = append(all[i].Places, SessionPlace{l.Path, at.Member, at.Entry})
+		}
+	}
+	slices.SortFunc(all, func(a, b SessionPlan) int { return cmp.Compare(uint64(a.Session), uint64(b.Session)) })
+	return all
 }
 
 // SessionText returns the id of a session as people read it.
@@ -32,33 +66,17 @@ func SessionText(session int64) string { return fmt.Sprintf("0x%x", uint64(sessi
 // error is holdfast.ErrNotHeld if it has none, and zk.ErrNoAuth if some nodes cannot be read: a plan that may be
 // incomplete is none. LookSession changes nothing.
 func LookSession(ctx context.Context, c *zk.Client, prefix string, session int64) (*SessionPlan, error) {
-	root := "/"
-	if i := strings.LastIndexByte(prefix, '/'); i > 0 {
-		root = prefix[:i]
-	}
-	s, err := survey.Read(ctx, c, root, prefix, nil)
+	found, err := locks.Read(ctx, c, locks.Query{Prefix: prefix})
 	if err != nil {
 		return nil, err
 	}
-	if len(s.Denied) > 0 {
-		return nil, fmt.Errorf("%w: the node %s", zk.ErrNoAuth, s.Denied[0])
+	if len(found.Denied) > 0 {
+		return nil, fmt.Errorf("%w: the node %s", zk.ErrNoAuth, found.Denied[0])
 	}
 	p := &SessionPlan{Session: session}
-	g := waitgraph.Analyze(s.Locks)
-	for li, l := range s.Locks {
-		add := func(r waitgraph.Ref) {
-			if at := g.Place(r); at.Session == session && session != 0 {
-				p.Places = append(p.Places, SessionPlace{l.Path, holdfast.Entry{
-					Path: at.Node, Held: g.Held(r), Kept: at.Kept, Shared: at.Shared, Token: at.Zxid, Session: at.Session,
-					Since: at.Since, Owner: at.Owner, Reason: at.Reason,
-				}})
-			}
-		}
-		for i := range l.Permits {
-			add(waitgraph.Ref{Lock: li, Place: i, Permit: true})
-		}
-		for i := range l.Queue {
-			add(waitgraph.Ref{Lock: li, Place: i})
+	for _, all := range Sessions(found.Locks) {
+		if all.Session == session {
+			p = &all
 		}
 	}
 	if len(p.Places) == 0 {

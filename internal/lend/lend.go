@@ -69,3 +69,7 @@ var Meets func(hold any, d Demand) error
 
 // LetGo unlocks a *holdfast.Hold. When ctx ends, the rest happens in the background.
 var LetGo func(ctx context.Context, hold any)
+
+// Reservation returns the reservation, of type *reserve.Reservation, in the node of the lock at path. The error says why the
+// node has none. Package reserve sets it.
+var Reservation func(path, node string, r zk.Result) (any, error)

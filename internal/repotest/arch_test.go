@@ -20,16 +20,16 @@ import (
 //
 //	shards → holdfast, internal/balance, internal/queue, internal/queue/names, zk     cmd/holdfast → shards
 //	holdfast, once, shards, reserve → internal/lend     internal/lend → internal/queue, zk
-//	holdfast, cmd/holdfast, internal/lockwatch, internal/survey → internal/budget
+//	holdfast, cmd/holdfast, internal/lockwatch, internal/locks → internal/budget
 //	cmd/holdfast → internal/cli/conn → internal/cli/host, internal/cli/term
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
-//	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/survey, internal/waitgraph
+//	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/locks, internal/waitgraph
 //	holdfast → internal/tenure     internal/tenure → internal/queue, internal/queue/names, zk
 //	holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
-//	cmd/holdfast → internal/survey, internal/waitgraph     internal/survey → internal/waitgraph, internal/queue, internal/queue/names, zk
+//	cmd/holdfast → internal/locks, internal/waitgraph     internal/locks → holdfast, reserve, internal/lend, internal/waitgraph, internal/queue, internal/queue/names, zk
 //	cmd/holdfast, internal/cli, internal/supervise, ui → internal/duration
-//	cmd/holdfast → internal/deed     internal/deed → holdfast, zk, internal/survey, internal/waitgraph
+//	cmd/holdfast → internal/deed     internal/deed → holdfast, zk, internal/locks
 //	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
 //	reserve → holdfast, internal/lend, internal/queue, zk     cmd/holdfast, internal/deed → reserve
 //	layout → holdfast     cmd/holdfast, ui → layout
@@ -37,7 +37,7 @@ import (
 //	cmd/holdfast → once     once → holdfast, internal/queue, internal/queue/names, zk
 //	cmd/holdfast, cmd/holdfast-mcp → internal/cli/program → internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
 //	cmd/holdfast-ui → internal/cli/dashboard → ui, zk, internal/daemon, internal/htpasswd, internal/cli/certs, internal/cli/passwd, internal/cli/program
-//	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/show, internal/cli/who, internal/cli/outer, holdfast, internal/survey, internal/waitgraph
+//	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/show, internal/cli/who, internal/cli/outer, holdfast, internal/locks, internal/waitgraph
 //	cmd/holdfast-tf → internal/cli/tf → terraform, internal/cli/act, internal/cli/certs, internal/cli/job, internal/cli/passwd     terraform → holdfast, zk
 //	ui, terraform, internal/cli/passwd, internal/cli/tf → internal/htpasswd
 //	chaos → holdfast
@@ -67,9 +67,9 @@ var arrows = map[string]part{
 		mayImport: []string{"internal/queue", "internal/queue/names", "zk"},
 		reason:    "what several Holds share knows no Hold, no option and no kind of lock",
 	},
-	"internal/survey": {
-		mayImport: []string{"internal/budget", "internal/queue", "internal/queue/names", "internal/waitgraph", "zk"},
-		reason:    "a survey reads the queues of many locks as they are on the server: it acquires none",
+	"internal/locks": {
+		mayImport: []string{"", "internal/budget", "internal/lend", "internal/queue", "internal/queue/names", "internal/waitgraph", "reserve", "zk"},
+		reason:    "the answer to who holds what reads the queues of many locks as they are on the server: it acquires none",
 	},
 	"internal/waitgraph": {
 		reason: "who waits for whom follows from the queues: this package knows no client and no names",
@@ -151,12 +151,12 @@ var arrows = map[string]part{
 		reason:    "zktest is imported by tests of all sorts, so it brings the server, the client and nothing else",
 	},
 	"internal/deed": {
-		mayImport: []string{"", "reserve", "zk", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"", "reserve", "zk", "internal/locks"},
 		reason:    "a deed to a lock of others is one for the commands and for the page: this package asks nobody, prints nothing and knows no request",
 	},
 	"ui": {
 		// The packages below internal/ follow the locks and find the waits, for the commands, too.
-		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/duration", "internal/htpasswd", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/duration", "internal/htpasswd", "internal/lockwatch", "internal/locks", "internal/waitgraph"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
 	},
 	"internal/htpasswd": {
@@ -221,7 +221,7 @@ var arrows = map[string]part{
 	"internal/cli/mcp": {
 		mayImport: []string{
 			"", "internal/budget", "internal/cli/conn", "internal/cli/outer", "internal/cli/program", "internal/cli/show", "internal/cli/term", "internal/cli/version",
-			"internal/cli/who", "internal/lend", "internal/supervise", "internal/survey", "internal/waitgraph", "layout", "reserve", "zk",
+			"internal/cli/who", "internal/lend", "internal/locks", "internal/supervise", "internal/waitgraph", "layout", "reserve", "zk",
 		},
 		external: []string{"github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13", "golang.org/x/sync"},
 		reason:   "an agent's program needs locks and the library of its protocol: it knows no other command",
@@ -272,7 +272,7 @@ var arrows = map[string]part{
 		reason:    "the program is its package and a main",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/man", "internal/cli/outer", "internal/cli/passwd", "internal/cli/program", "internal/cli/term", "internal/cli/version", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/man", "internal/cli/outer", "internal/cli/passwd", "internal/cli/program", "internal/cli/term", "internal/cli/version", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/locks", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -481,7 +481,7 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"cmd/holdfast-ui", "holdfast/ui", "a main"},
 		{"internal/cli/dashboard", "holdfast/ui", ""},
 		{"internal/cli/dashboard", "holdfast/terraform", "no other command"},
-		{"internal/cli/mcp", "holdfast/internal/survey", ""},
+		{"internal/cli/mcp", "holdfast/internal/locks", ""},
 		{"internal/cli/mcp", "charm.land/bubbletea/v2", "no other command"},
 		{"internal/cli/mcp", "holdfast/ui", "no other command"},
 		{"cmd/holdfast-tf", "holdfast/terraform", "a main"},

@@ -63,7 +63,7 @@ type Root struct {
 // owner that blocks most is the first.
 func (b *Blocking) Roots() (roots []Root) {
 	for o, owner := range b.Owners {
-		if len(b.below[o]) == 0 || len(owner.Waits) > 0 && b.InCycle[o] == 0 {
+		if len(b.below[o]) == 0 || b.waits(owner) && b.InCycle[o] == 0 {
 			continue
 		}
 		if b.InCycle[o] > 0 && !slices.ContainsFunc(b.below[o], func(e Edge) bool { return b.InCycle[e.Owner] == 0 }) {
@@ -73,6 +73,11 @@ func (b *Blocking) Roots() (roots []Root) {
 	}
 	slices.SortStableFunc(roots, func(x, y Root) int { return y.Blocks - x.Blocks })
 	return roots
+}
+
+// waits reports whether an owner waits for a lock, and does not only stand for an election.
+func (b *Blocking) waits(o Owner) bool {
+	return slices.ContainsFunc(o.Waits, func(r Ref) bool { return !b.Place(r).Candidate })
 }
 
 // children returns the waits behind each owner. A wait for several owners is behind the one that ends it: the
@@ -88,7 +93,7 @@ func (b *Blocking) children() map[int][]Edge {
 	}
 	below := make(map[int][]Edge)
 	for _, e := range b.Edges {
-		if best[e.Wait] == e {
+		if best[e.Wait] == e && (!b.Place(e.Wait).Candidate || b.InCycle[e.Owner] > 0) {
 			below[e.To] = append(below[e.To], e)
 		}
 	}

@@ -135,7 +135,9 @@ func (g *Graph) assign() {
 			switch {
 			case held[i]:
 				g.Owners[o].Holds = append(g.Owners[o].Holds, Ref{li, i, false})
-			case here[p.Session] || p.Idle:
+			case p.Idle:
+				o = add(p.Session, true)
+			case here[p.Session]:
 				o = add(p.Session, true)
 				fallthrough
 			default:

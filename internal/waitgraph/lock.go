@@ -23,11 +23,13 @@ type Place struct {
 	Session int64  // 0: of no session; then the place is an owner of its own
 	Within  int64  // the session whose command or program runs this session's program; 0: none
 	Shared  bool   // a reader
-	Idle    bool   // it waits, and its program goes on meanwhile: a worker among many, a candidate
-	Kept    bool   // its program has released the lock, and keeps it until somebody else joins the queue
-	Since   time.Time
-	Owner   string // for people
-	Reason  string
+	Idle    bool   // its program does not wait for the lock, but goes on meanwhile: a worker among many, a candidate
+	// Candidate: it stands for an election. Its program may go on meanwhile, or not: it counts in cycles, and nobody blocks it.
+	Candidate bool
+	Kept      bool // its program has released the lock, and keeps it until somebody else joins the queue
+	Since     time.Time
+	Owner     string // for people
+	Reason    string
 }
 
 // A Lock is a lock with everybody who holds it or waits for it.

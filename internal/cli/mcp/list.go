@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/survey"
+	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
 	"holdfast/zk"
 )
@@ -83,14 +83,18 @@ func (a *agent) list(ctx context.Context, c *toolCall) (*toolResult, error) {
 // waits reads all locks of the namespace, in all layouts, at one moment.
 func (a *agent) waits(ctx context.Context, c *zk.Client) (*waitgraph.Blocking, error) {
 	root := strings.TrimSuffix(a.Namespace, "/")
-	s, err := survey.Read(ctx, c, cmp.Or(root, "/"), root+"/", nil)
+	s, err := locks.Read(ctx, c, locks.Query{Prefix: root + "/"})
 	if errors.Is(err, zk.ErrNoNode) {
-		s, err = new(survey.Survey), nil // nobody has used a lock yet
+		s, err = new(locks.Survey), nil // nobody has used a lock yet
 	}
 	if err != nil {
 		return nil, err
 	}
-	return waitgraph.Analyze(s.Locks).Blocking(), nil
+	all := s.Graph()
+	for i := range all {
+		all[i].Path = all[i].Dirs[0] // of its queue, also in a tree: leases are named by it
+	}
+	return waitgraph.Analyze(all).Blocking(), nil
 }
 
 // A listed lock is one that somebody holds or waits for.

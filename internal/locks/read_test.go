@@ -1,4 +1,4 @@
-package survey
+package locks
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func sessionOf(t *testing.T, c *zk.Client) int64 {
 // survey shows one more place.
 func waitBehind(t *testing.T, c *zk.Client, l holdfast.Locker) {
 	t.Helper()
-	before := places(read(t, c, nil).Locks)
+	before := places(survey(t, c, nil).Graph())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -55,7 +55,7 @@ func waitBehind(t *testing.T, c *zk.Client, l holdfast.Locker) {
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-done })
-	for places(read(t, c, nil).Locks) == before {
+	for places(survey(t, c, nil).Graph()) == before {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -67,9 +67,9 @@ func places(locks []waitgraph.Lock) (n int) {
 	return n
 }
 
-func read(t *testing.T, c *zk.Client, layout *Layout) *Survey {
+func survey(t *testing.T, c *zk.Client, layout *Layout) *Survey {
 	t.Helper()
-	s, err := Read(t.Context(), c, "/", "/", layout)
+	s, err := Read(t.Context(), c, Query{Prefix: "/", Layout: layout})
 	must(t, err)
 	return s
 }
@@ -125,19 +125,19 @@ func TestEveryLayoutIsRecognized(t *testing.T) {
 			_, err := holdfast.NewMutex(a, "/x/lock", holdfast.WithLayout(tt.layout), holdfast.WithOwner("me"), holdfast.WithReason("work"), lend.WithinSession(7).(holdfast.Option)).Lock(t.Context())
 			must(t, err)
 			waitBehind(t, b, holdfast.NewMutex(b, "/x/lock", holdfast.WithLayout(tt.layout)))
-			s := read(t, a, nil)
-			wantSame(t, a, s.Locks)
+			s := survey(t, a, nil)
+			wantSame(t, a, s.Graph())
 			idle := ""
 			if tt.label == "leaderlatch" {
 				idle = "~"
 			}
-			wantLocks(t, s.Locks, []int64{sessionOf(t, a), sessionOf(t, b)}, "lock "+tt.label+" /x/lock a"+idle+"b"+idle)
-			if p := s.Locks[0].Queue[0]; p.Owner != "me" || p.Reason != "work" || p.Within != 7 || p.Zxid == 0 || p.Since.IsZero() {
+			wantLocks(t, s.Graph(), []int64{sessionOf(t, a), sessionOf(t, b)}, "lock "+tt.label+" /x/lock ab"+idle)
+			if p := s.Graph()[0].Queue[0]; p.Owner != "me" || p.Reason != "work" || p.Within != 7 || p.Zxid == 0 || p.Since.IsZero() {
 				t.Errorf("place %+v", p)
 			}
-			again, err := Again(t.Context(), a, s.Locks, nil)
+			again, err := Again(t.Context(), a, s.Graph(), nil)
 			must(t, err)
-			if g := waitgraph.Stable(s.Locks, again); places(g) != 2 {
+			if g := waitgraph.Stable(s.Graph(), again); places(g) != 2 {
 				t.Errorf("%d places are the same in the second reading; want 2", places(g))
 			}
 		})
@@ -173,29 +173,29 @@ func TestKinds(t *testing.T) {
 		"node  /node a",
 		"semaphore curator /pool b permits aa of 2",
 		"lock curator /rw aB",
-		"lock curator /tree/%2F A",
-		"lock curator /tree/%2Fx A",
-		"lock curator /tree/%2Fx%2Fy a",
+		"tree curator /tree A",
+		"tree curator /tree/x A",
+		"tree curator /tree/x/y a",
 	}
-	s := read(t, a, nil)
-	wantLocks(t, s.Locks, sessions, want...)
-	wantSame(t, a, s.Locks)
+	s := survey(t, a, nil)
+	wantLocks(t, s.Graph(), sessions, want...)
+	wantSame(t, a, s.Graph())
 	if len(s.Strange) > 0 {
 		t.Errorf("strange: %v", s.Strange)
 	}
-	again, err := Again(t.Context(), a, s.Locks, nil)
+	again, err := Again(t.Context(), a, s.Graph(), nil)
 	must(t, err)
 	wantLocks(t, again, sessions, want...)
 	// A part of the tree, and one layout.
-	part, err := Read(t.Context(), a, "/", "/k", nil)
+	part, err := Read(t.Context(), a, Query{Prefix: "/k"})
 	must(t, err)
-	wantLocks(t, part.Locks, sessions, want[1])
-	part, err = Read(t.Context(), a, "/", "/rw", &Layout{Name: "hostrw", Exclusive: []string{"*-W-"}})
+	wantLocks(t, part.Graph(), sessions, want[1])
+	part, err = Read(t.Context(), a, Query{Prefix: "/rw", Layout: &Layout{Name: "hostrw", Exclusive: []string{"*-W-"}}})
 	must(t, err)
-	wantLocks(t, part.Locks, sessions)
-	none, err := Read(t.Context(), a, "/none/at/all", "/none/at/all/", nil)
+	wantLocks(t, part.Graph(), sessions)
+	none, err := Read(t.Context(), a, Query{Prefix: "/none/at/all/"})
 	must(t, err)
-	wantLocks(t, none.Locks, sessions)
+	wantLocks(t, none.Graph(), sessions)
 }
 
 // The workers of a Shards queue to lead and for shards that move, and work meanwhile.
@@ -215,7 +215,7 @@ func TestShardsDoNotWait(t *testing.T) {
 		<-done
 	}()
 	workers := func() *waitgraph.Lock { // when there are two, and shards
-		all := read(t, a, nil).Locks
+		all := survey(t, a, nil).Graph()
 		i := slices.IndexFunc(all, func(l waitgraph.Lock) bool { return l.Path == "/pool/workers" && len(l.Queue) == 2 })
 		if i < 0 || !strings.HasPrefix(all[0].Path, "/pool/shards/") {
 			return nil
@@ -226,8 +226,8 @@ func TestShardsDoNotWait(t *testing.T) {
 	for ; l == nil; l = workers() {
 		time.Sleep(time.Millisecond)
 	}
-	if !l.Queue[0].Idle || !l.Queue[1].Idle {
-		t.Errorf("%+v; want idle places", l.Queue)
+	if l.Queue[0].Idle || !l.Queue[1].Idle {
+		t.Errorf("%+v; want a worker that leads, and an idle one", l.Queue)
 	}
 }
 
@@ -278,8 +278,8 @@ func TestNodesOfOtherLibraries(t *testing.T) {
 	// No place that anybody knows, and no place at all. A node of doctor is neither, nor is one of a Once.
 	makeNodes(t, b, "/once/"+queue.OnceShard+"a/key/begun")
 	makeNodes(t, b, "/odd/mine-0000000001", "/odd/service", "/odd/.holdfast-doctor-10002", "/odd/.holdfast-doctor-1000000000020000")
-	s := read(t, a, nil)
-	wantLocks(t, s.Locks, sessions,
+	s := survey(t, a, nil)
+	wantLocks(t, s.Graph(), sessions,
 		"semaphore curator /lim b permits ab of 2",
 		"semaphore curator /low b permits ab of 2",
 		"lock go-zookeeper /mixed ab",
@@ -291,15 +291,15 @@ func TestNodesOfOtherLibraries(t *testing.T) {
 		"lock curator /two a",
 		"lock kazoo /two b",
 	)
-	wantSame(t, a, s.Locks)
+	wantSame(t, a, s.Graph())
 	if !slices.Equal(s.Strange, []string{"/odd/mine-0000000001"}) {
 		t.Errorf("strange: %v", s.Strange)
 	}
-	if p := s.Locks[2].Queue[0]; p.Owner != "10.0.0.5" {
+	if p := s.Graph()[2].Queue[0]; p.Owner != "10.0.0.5" {
 		t.Errorf("owner %q", p.Owner)
 	}
-	own := read(t, a, &Layout{Name: "form:mine-", Mutex: "mine-", Exclusive: []string{"mine-"}})
-	wantLocks(t, own.Locks[:1], sessions, "lock form:mine- /odd b")
+	own := survey(t, a, &Layout{Name: "form:mine-", Mutex: "mine-", Exclusive: []string{"mine-"}})
+	wantLocks(t, own.Graph()[:1], sessions, "lock form:mine- /odd b")
 }
 
 // A node that goes away between the list and the reads is left out, also one that is a directory.
@@ -308,15 +308,16 @@ func TestNodesThatGoAway(t *testing.T) {
 	a, b := srv.Client(), srv.Client()
 	makeNodes(t, a, "/lock/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-0000000001")
 	makeNodes(t, b, "/lock/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-0000000002")
-	s := read(t, b, nil)
+	s := survey(t, b, nil)
 	must(t, a.Close())
-	gone, err := Again(t.Context(), b, s.Locks, nil)
+	gone, err := Again(t.Context(), b, s.Graph(), nil)
 	must(t, err)
-	if places(waitgraph.Stable(s.Locks, gone)) != 1 {
+	if places(waitgraph.Stable(s.Graph(), gone)) != 1 {
 		t.Errorf("%+v; want the waiter alone", gone)
 	}
-	s.Locks[0].Dirs = []string{"/nowhere"}
-	gone, err = Again(t.Context(), b, s.Locks, nil)
+	moved := s.Graph()
+	moved[0].Dirs = []string{"/nowhere"}
+	gone, err = Again(t.Context(), b, moved, nil)
 	must(t, err)
 	if len(gone) != 0 {
 		t.Errorf("%+v; want nothing", gone)
@@ -337,7 +338,7 @@ func TestServersWithoutMultiRead(t *testing.T) {
 				must(t, err)
 			}
 			srv.Intercept(zkproto.OpMultiRead, func(string) zktest.Action { return action })
-			if got := places(read(t, c, nil).Locks); got != 150 {
+			if got := places(survey(t, c, nil).Graph()); got != 150 {
 				t.Errorf("%d places; want 150", got)
 			}
 		})
@@ -355,12 +356,12 @@ func TestNodesThatWeMayNotRead(t *testing.T) {
 		_, err := c.SetACL(t.Context(), path, []zk.ACL{secret}, zk.AnyVersion)
 		must(t, err)
 	}
-	s := read(t, c, nil)
-	wantLocks(t, s.Locks, []int64{sessionOf(t, c)}, "lock curator /c a")
+	s := survey(t, c, nil)
+	wantLocks(t, s.Graph(), []int64{sessionOf(t, c)}, "lock curator /c a")
 	if !slices.Equal(s.Denied, []string{"/a", "/b/x-lock-0000000001"}) {
 		t.Errorf("denied: %v", s.Denied)
 	}
-	if _, err := Read(t.Context(), c, "/a", "/a/", nil); !errors.Is(err, zk.ErrNoAuth) {
+	if _, err := Read(t.Context(), c, Query{Prefix: "/a/"}); !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("%v; want ErrNoAuth, since nothing can be read", err)
 	}
 }

@@ -1,10 +1,9 @@
-package survey
+package locks
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"holdfast/internal/budget"
@@ -16,24 +15,24 @@ const (
 	batches = 8   // requests under way, for servers that are far away
 )
 
-// each reads nodes, in batches, and calls take with the answers of those that exist, as they come. It notes the nodes
-// that we may not read.
-func (r *reader) each(ctx context.Context, paths []string, op func(string) zk.Op, take func(string, zk.Result) error) error {
+// each reads n nodes, in batches, and calls take with the answers as they come, one at a time. A result has no error but
+// zk.ErrNoAuth: take gets no answer about a node that does not exist.
+func (r *reader) each(ctx context.Context, n int, op func(int) zk.Op, take func(int, zk.Result) error) error {
 	var group sync.WaitGroup
 	var taking sync.Mutex
 	slots := make(chan struct{}, batches)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	for some := range slices.Chunk(paths, batch) {
+	for from := 0; from < n; from += batch {
 		slots <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
 		group.Go(func() {
 			defer func() { <-slots }()
-			ops := make([]zk.Op, len(some))
-			for j, path := range some {
-				ops[j] = op(path)
+			ops := make([]zk.Op, min(batch, n-from))
+			for j := range ops {
+				ops[j] = op(from + j)
 			}
 			var answers []zk.Result
 			err := zk.Retry(ctx, func() (err error) {
@@ -43,12 +42,8 @@ func (r *reader) each(ctx context.Context, paths []string, op func(string) zk.Op
 			taking.Lock()
 			defer taking.Unlock()
 			for j, res := range answers {
-				switch {
-				case err != nil:
-				case res.Err == nil:
-					err = take(some[j], res)
-				case errors.Is(res.Err, zk.ErrNoAuth):
-					r.denied = append(r.denied, some[j])
+				if err == nil && (res.Err == nil || errors.Is(res.Err, zk.ErrNoAuth)) {
+					err = take(from+j, res)
 				}
 			}
 			if err != nil {

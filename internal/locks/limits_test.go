@@ -1,4 +1,4 @@
-package survey
+package locks
 
 import (
 	"errors"
@@ -19,14 +19,14 @@ func TestTreesThatAreTooLarge(t *testing.T) {
 		_, _, err = c.Create(t.Context(), fmt.Sprintf("/l%d/x-lock-", i), make([]byte, 1000), zk.EphemeralSequential)
 		must(t, err)
 	}
-	if got := places(read(t, c, nil).Locks); got != 50 {
+	if got := places(survey(t, c, nil).Graph()); got != 50 {
 		t.Errorf("%d places; want 50", got)
 	}
 	nodes, bytes := budget.MaxNodes, budget.MaxBytes
 	defer func() { budget.MaxNodes, budget.MaxBytes = nodes, bytes }()
 	for _, limit := range []struct{ nodes, bytes int64 }{{90, bytes}, {nodes, 40_000}} {
 		budget.MaxNodes, budget.MaxBytes = limit.nodes, limit.bytes
-		if _, err := Read(t.Context(), c, "/", "/", nil); !errors.Is(err, budget.ErrTooMuch) {
+		if _, err := Read(t.Context(), c, Query{Prefix: "/"}); !errors.Is(err, budget.ErrTooMuch) {
 			t.Errorf("limits %v: %v", limit, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package survey
+package locks
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 )
 
 // copyOf reads the whole tree.
-func copyOf(t *testing.T, c *zk.Client) map[string]Node {
+func copyOf(t *testing.T, c *zk.Client) map[string]Copy {
 	t.Helper()
-	all := make(map[string]Node)
+	all := make(map[string]Copy)
 	for next := []string{"/"}; len(next) > 0; next = next[1:] {
 		path := next[0]
 		data, stat, err := c.Get(t.Context(), path)
@@ -22,7 +22,7 @@ func copyOf(t *testing.T, c *zk.Client) map[string]Node {
 		children, _, err := c.Children(t.Context(), path)
 		must(t, err)
 		slices.Sort(children)
-		all[path] = Node{Children: func() []string { return children }, Data: data, Stat: stat}
+		all[path] = Copy{Children: func() []string { return children }, Data: data, Stat: stat}
 		for _, name := range children {
 			if p := join(path, name); p != "/zookeeper" {
 				next = append(next, p)
@@ -38,7 +38,7 @@ func wantSame(t *testing.T, c *zk.Client, want []waitgraph.Lock) {
 	nodes := copyOf(t, c)
 	var got []waitgraph.Lock
 	for _, path := range slices.Sorted(maps.Keys(nodes)) {
-		got = append(got, At(func(path string) (Node, bool) { n, ok := nodes[path]; return n, ok }, path)...)
+		got = append(got, Graph(In(func(path string) (Copy, bool) { n, ok := nodes[path]; return n, ok }, path))...)
 	}
 	if len(got) != len(want) {
 		t.Fatalf("a copy has %d locks; want %d:\n%+v\nwant\n%+v", len(got), len(want), got, want)
@@ -51,12 +51,12 @@ func wantSame(t *testing.T, c *zk.Client, want []waitgraph.Lock) {
 }
 
 // The locks of a large directory are found one by one without a list of it for each.
-func TestAtListsNoSiblings(t *testing.T) {
+func TestInListsNoSiblings(t *testing.T) {
 	const locks, waiters = 500, 3
-	nodes := make(map[string]Node)
+	nodes := make(map[string]Copy)
 	listed := 0
 	add := func(path string, children []string) {
-		nodes[path] = Node{Children: func() []string {
+		nodes[path] = Copy{Children: func() []string {
 			listed += len(children)
 			return children
 		}}
@@ -77,7 +77,7 @@ func TestAtListsNoSiblings(t *testing.T) {
 	add("/", []string{"app"})
 	found := 0
 	for path := range nodes {
-		found += len(At(func(path string) (Node, bool) { n, ok := nodes[path]; return n, ok }, path))
+		found += len(In(func(path string) (Copy, bool) { n, ok := nodes[path]; return n, ok }, path))
 	}
 	if found != locks {
 		t.Errorf("%d locks; want %d", found, locks)
