@@ -128,14 +128,6 @@ func (h *holderDocument) detach(e holdfast.Entry) {
 	}
 }
 
-// stateInTable is stateOf for people: a detached lock is told from others.
-func stateInTable(first holdfast.Entry) string {
-	if first.Detached {
-		return "detached"
-	}
-	return stateOf(first)
-}
-
 // sessionOf returns the session of a place, for people.
 func sessionOf(e holdfast.Entry) string {
 	if e.Detached {

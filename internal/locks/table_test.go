@@ -1,0 +1,192 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"holdfast"
+	"holdfast/layout"
+	"holdfast/reserve"
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+// A making makes a lock of a kind at a path.
+type making struct {
+	kind, layout string // as the views have them
+	path         string // of the lock
+	lock         func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker
+	// mutex, if not nil, is a lock that can be kept, detached and reserved.
+	mutex bool
+	as    holdfast.Layout
+}
+
+type campaign struct{ *holdfast.Election }
+
+func (e campaign) Lock(ctx context.Context) (*holdfast.Hold, error) {
+	return e.Campaign(ctx, []byte("http://me"))
+}
+func (e campaign) TryLock(ctx context.Context) (*holdfast.Hold, error) {
+	return e.TryCampaign(ctx, []byte("http://me"))
+}
+
+const tablePath = "/holdfast/locks/db/x"
+
+// makings are all kinds in all layouts.
+func makings(t *testing.T) (all []making) {
+	form, err := holdfast.ParseLayout("form:mine-{uuid}-")
+	must(t, err)
+	layouts := []holdfast.Layout{
+		layout.Curator, layout.LeaderLatch, layout.Kazoo, layout.GoZookeeper, layout.WriteLock, layout.HostRW, layout.SessionID, layout.Article, layout.Named("one"), form,
+	}
+	for _, l := range layouts {
+		m := making{kind: "lock", layout: l.Name, path: tablePath, mutex: true, as: l, lock: func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewMutex(c, tablePath, append(opts, holdfast.WithLayout(l))...)
+		}}
+		switch l.Name {
+		case layout.GoZookeeper.Name:
+			m.layout = layout.Curator.Name // the names are of Curator's form
+		case layout.LeaderLatch.Name:
+			m.kind = "election"
+		}
+		all = append(all, m)
+		if l.Read != "" {
+			read := m
+			read.kind, read.mutex = "rwlock", false
+			read.lock = func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+				return holdfast.NewRWMutex(c, tablePath, append(opts, holdfast.WithLayout(l))...).RLocker()
+			}
+			all = append(all, read)
+		}
+		if l.Name == layout.Curator.Name || l.Name == layout.Kazoo.Name {
+			all = append(all, making{kind: "semaphore", layout: l.Name, path: tablePath, lock: func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+				return holdfast.NewSemaphore(c, tablePath, 1, append(opts, holdfast.WithLayout(l))...).Locker(1)
+			}}, making{kind: "tree", layout: l.Name, path: tablePath, lock: func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+				return holdfast.NewTree(c, "/holdfast/locks/db", append(opts, holdfast.WithLayout(l))...).Path("x")
+			}})
+		}
+	}
+	return append(all,
+		making{kind: "slots", layout: "curator", path: tablePath, lock: func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewSlots(c, tablePath, 1, opts...).Locker()
+		}},
+		making{kind: "node", path: tablePath, lock: func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewNodeLock(c, tablePath, opts...)
+		}},
+		making{kind: "election", layout: "curator", path: tablePath, lock: func(c *zk.Client, _ ...holdfast.Option) holdfast.Locker {
+			return campaign{holdfast.NewElection(c, tablePath)}
+		}},
+	)
+}
+
+// wantEverywhere checks that a list, a look at the path and a copy of the tree say the same of a lock.
+func wantEverywhere(t *testing.T, c *zk.Client, m making, want State, waiters int) {
+	t.Helper()
+	say := func(l Lock) string {
+		return fmt.Sprintf("%s %s %s %s, %d waiting, %d held", l.Path, l.Layout, l.Use(), l.State(time.Now()), l.Waiters(), l.Holders())
+	}
+	spot, err := At(t.Context(), c, m.path)
+	must(t, err)
+	at := spot.Lock(nil, time.Now())
+	if got := at.State(time.Now()); got != want || at.Waiters() != waiters {
+		t.Errorf("a look at the path: %s with %d waiters; want %s with %d", got, at.Waiters(), want, waiters)
+	}
+	if want != Free && want != Reserved && (at.Use() != m.kind || at.Layout != m.layout) {
+		t.Errorf("a look at the path: a %s in layout %q; want %s in %q", at.Use(), at.Layout, m.kind, m.layout)
+	}
+	if want == Free {
+		return
+	}
+	s, err := Read(t.Context(), c, Query{Prefix: "/holdfast/locks/", Free: func(string) bool { return true }})
+	must(t, err)
+	nodes := copyOf(t, c)
+	var list, mirror []string
+	for _, l := range s.Locks {
+		if l.Path == m.path {
+			list = append(list, say(l))
+		}
+	}
+	for path := range nodes {
+		for _, l := range In(func(path string) (Copy, bool) { n, ok := nodes[path]; return n, ok }, path) {
+			if l.Path == m.path {
+				mirror = append(mirror, say(l))
+			}
+		}
+	}
+	for name, got := range map[string][]string{"a list": list, "a copy": mirror} {
+		if len(got) != 1 || got[0] != say(at) {
+			t.Errorf("%s: %q; want %q alone, as a look at the path", name, got, say(at))
+		}
+	}
+}
+
+// Every kind in every layout has the same state in a list, in a look at its path, and in a copy of the tree.
+func TestEveryViewSaysTheSame(t *testing.T) {
+	for _, m := range makings(t) {
+		t.Run(m.kind+" "+m.layout+m.as.Name, func(t *testing.T) {
+			srv := zktest.NewServer()
+			t.Cleanup(srv.Close)
+			admin := srv.Client()
+			a, b := srv.Client(), srv.Client()
+			defer a.Close()
+			defer b.Close()
+			wantEverywhere(t, admin, m, Free, 0)
+			h, err := m.lock(a, holdfast.WithOwner("ada")).Lock(t.Context())
+			must(t, err)
+			wantEverywhere(t, admin, m, Held, 0)
+			waits := 1
+			if m.kind == "election" || m.kind == "rwlock" || m.kind == "node" { // a candidate, a reader that shares, and no node
+				waits = 0
+			}
+			if waits == 1 {
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					if h, err := m.lock(b, holdfast.WithOwner("bob")).Lock(ctx); err == nil {
+						h.Unlock()
+					}
+				}()
+				for there := 0; there == 0; time.Sleep(time.Millisecond) {
+					spot, err := At(t.Context(), admin, m.path)
+					must(t, err)
+					l := spot.Lock(nil, time.Now())
+					there = l.Waiters()
+				}
+				wantEverywhere(t, admin, m, Held, 1)
+				cancel()
+				<-done
+			}
+			must(t, h.Unlock())
+			if !m.mutex {
+				return
+			}
+			if h, err = m.lock(a, holdfast.WithOwner("ada"), holdfast.WithKeep(time.Hour)).Lock(t.Context()); err == nil {
+				must(t, h.Unlock())
+				for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+					spot, err := At(t.Context(), admin, m.path)
+					must(t, err)
+					if l := spot.Lock(nil, time.Now()); l.State(time.Now()) == Kept {
+						break
+					}
+				}
+				wantEverywhere(t, admin, m, Kept, 0)
+			}
+			d := holdfast.NewDetached(b, m.path, 0, holdfast.WithLayout(m.as))
+			if claim, err := d.Lock(t.Context()); err == nil {
+				wantEverywhere(t, admin, m, Detached, 0)
+				must(t, d.Unlock(t.Context(), claim.ID))
+			}
+			h, err = m.lock(b, holdfast.WithOwner("bob")).Lock(t.Context())
+			must(t, err)
+			must(t, reserve.For(t.Context(), h, time.Hour))
+			must(t, h.Unlock())
+			wantEverywhere(t, admin, m, Reserved, 0)
+			r, err := reserve.Of(t.Context(), admin, m.path, m.as)
+			must(t, err)
+			must(t, r.End(t.Context(), admin))
+		})
+	}
+}
