@@ -68,6 +68,9 @@ func TestTheFirstHour(t *testing.T) {
 			script.WriteString("n=0; until [ -s /var/log/nightly.log ]; do n=$((n+1)); [ $n -lt 900 ] || { echo cron has not run; exit 1; }; sleep 0.1; done\n" +
 				"bash -c 'exec 3<>/dev/tcp/127.0.0.1/7480; printf \"GET / HTTP/1.0\\r\\nHost: 127.0.0.1:7480\\r\\n\\r\\n\" >&3; head -n 1 <&3 | grep -q HTTP/'\n")
 		}
+		if strings.HasPrefix(s.script, "journalctl ") { // what a service has printed can be on its way to the journal
+			script.WriteString("journalctl --sync\n")
+		}
 		fmt.Fprintf(&script, "echo '%s%d'\n", mark, i)
 		if s.output == nil {
 			script.WriteString(s.script)
