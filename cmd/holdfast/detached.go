@@ -127,11 +127,3 @@ func (h *holderDocument) detach(e holdfast.Entry) {
 		h.Expires = &expires
 	}
 }
-
-// sessionOf returns the session of a place, for people.
-func sessionOf(e holdfast.Entry) string {
-	if e.Detached {
-		return "detached"
-	}
-	return sessionText(e.Session)
-}

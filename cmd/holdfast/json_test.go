@@ -285,7 +285,7 @@ func samples() map[string]any {
 	reserved.APIVersion, reserved.AsOf = term.APIVersion, asOf(now)
 	reserved.reserve(&reserve.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
 	reserved.ran(&once.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
-	l := lockListing(g, []located{held, pool, free}, now)
+	l := lockListing(g.LockName, []located{held, pool, free}, now)
 	w := &eventWriter{Flags: g}
 	event := lockwatch.Event{
 		At: now, Lock: held.path, Node: held.queue[0].Path, Known: true, Owner: "ann@web1:100", Reason: "schema 42",

@@ -13,6 +13,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	layouts "holdfast/layout"
 	"holdfast/zk"
@@ -100,7 +101,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			return term.Show(cmd.OutOrStdout(), &p, lockListing(g, found, now))
+			return term.Show(cmd.OutOrStdout(), &p, lockListing(g.LockName, found, now))
 		},
 	}
 	p.Register(cmd)
@@ -119,8 +120,8 @@ func labelsOf(e holdfast.Entry) string {
 	return strings.Join(labels, ",")
 }
 
-// lockListing returns the locks that ls has found, for the formats of -o.
-func lockListing(g *conn.Flags, found []located, now time.Time) term.Listing[located] {
+// lockListing returns the locks that ls has found, for the formats of -o. name returns what the user calls a lock.
+func lockListing(name func(path string) string, found []located, now time.Time) term.Listing[located] {
 	// of returns the text of a cell about the first place in the queue.
 	of := func(f func(holdfast.Entry) string) func(located) string {
 		return func(l located) string {
@@ -131,16 +132,16 @@ func lockListing(g *conn.Flags, found []located, now time.Time) term.Listing[loc
 		}
 	}
 	columns := []term.Column[located]{
-		{Head: "NAME", Cell: func(l located) string { return g.LockName(l.path) }},
+		{Head: "NAME", Cell: func(l located) string { return name(l.path) }},
 		{Head: "STATE", Cell: (located).state, Ink: func(l located) term.Ink { return inkOf(l.state()) }},
 		{Head: "HOLDER", Cell: (located).holder},
-		{Head: "HELD-FOR", Cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
+		{Head: "HELD-FOR", Cell: of(func(e holdfast.Entry) string { return show.For(e, now) })},
 		{Head: "WAITERS", Cell: func(l located) string { return strconv.Itoa(l.waiters()) }},
 		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
 		{Head: "PERMITS", Cell: func(l located) string { return l.permits.String() }},
 		{Head: "MODE", Wide: true, Cell: of(modeOf)},
 		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
-		{Head: "SESSION", Wide: true, Cell: of(sessionOf)},
+		{Head: "SESSION", Wide: true, Cell: of(show.SessionOf)},
 		{Head: "LAYOUT", Wide: true, Cell: func(l located) string { return l.layout }},
 		{Head: "PATH", Wide: true, Cell: func(l located) string { return l.path }},
 		{Head: "LABELS", Wide: true, Cell: of(labelsOf)},
@@ -157,25 +158,20 @@ func lockListing(g *conn.Flags, found []located, now time.Time) term.Listing[loc
 	}
 	return term.Listing[located]{
 		Items: found, Columns: columns,
-		Name: func(l located) string { return g.LockName(l.path) },
+		Name: func(l located) string { return name(l.path) },
 		Line: func(l located) any {
-			d := describeLock(g, l, now)
+			d := l.document(name(l.path), now)
 			d.APIVersion, d.AsOf = term.APIVersion, asOf(now)
 			return d
 		},
 		Whole: func() any {
 			list := lockList{APIVersion: term.APIVersion, Kind: "LockList", Items: []lockDocument{}, AsOf: *asOf(now)}
 			for _, l := range found {
-				list.Items = append(list.Items, describeLock(g, l, now))
+				list.Items = append(list.Items, l.document(name(l.path), now))
 			}
 			return list
 		},
 	}
-}
-
-// describeLock returns the document of a lock in a list.
-func describeLock(g *conn.Flags, l located, now time.Time) lockDocument {
-	return l.document(g.LockName(l.path), now)
 }
 
 // unreadableState is the state of a lock that nobody may read.
@@ -220,18 +216,6 @@ func stateOf(first holdfast.Entry) string {
 		return "kept"
 	}
 	return "held" // in documents also of a detached lock
-}
-
-// forState returns how long a holder has held the lock, or how long a waiter has waited. It is empty if the lock is
-// only kept.
-func forState(e holdfast.Entry, now time.Time) string {
-	if e.Kept {
-		return ""
-	}
-	if e.Held {
-		return heldFor(e, now)
-	}
-	return term.Age(e.Since, now)
 }
 
 type lockList struct {

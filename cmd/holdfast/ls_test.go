@@ -66,7 +66,7 @@ func TestLsOfManyLocks(t *testing.T) {
 	}
 	var printed bytes.Buffer
 	g := &conn.Flags{Namespace: "/holdfast/locks"}
-	if err := term.Show(&printed, &term.Printer{Format: "json"}, lockListing(g, found, time.Now())); err != nil {
+	if err := term.Show(&printed, &term.Printer{Format: "json"}, lockListing(g.LockName, found, time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)

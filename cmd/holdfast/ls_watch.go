@@ -176,7 +176,7 @@ func (s *picture) update(found []located, now time.Time) error {
 	}
 	again := s.begun
 	s.shown, s.begun = what, true
-	l := lockListing(s.Flags, found, now)
+	l := lockListing(s.LockName, found, now)
 	switch s.printer.Format {
 	case "json":
 		return term.JSON(s.out, l.Whole())
@@ -238,7 +238,7 @@ func (s *picture) lines(now time.Time) ([]string, error) {
 		}
 		b.WriteString(text + "\n")
 	}
-	l := lockListing(s.Flags, s.found, at)
+	l := lockListing(s.LockName, s.found, at)
 	t := l.Grid(s.printer.Format == "wide")
 	t.Headed, t.Colored = !s.printer.NoHeaders, colored
 	err := t.Print(&b)

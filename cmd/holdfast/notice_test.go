@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/zktest"
 )
@@ -82,7 +83,7 @@ func TestKeptLockIsShownAsKept(t *testing.T) {
 func TestTheFirstThatDoesNotHoldHasWaited(t *testing.T) {
 	now := time.Now()
 	e := holdfast.Entry{Since: now.Add(-5 * time.Second)}
-	if got := forState(e, now); got != "5s" {
+	if got := show.For(e, now); got != "5s" {
 		t.Errorf("got %s; want 5s", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
@@ -222,14 +223,14 @@ func showSession(g *conn.Flags, w io.Writer, id string, s deed.SessionPlan) {
 	now := time.Now()
 	fmt.Fprintf(w, "session %s loses:\n", id)
 	for _, p := range s.Places {
-		what := "waits for " + forState(p.Entry, now)
+		what := "waits for " + show.For(p.Entry, now)
 		switch {
 		case p.Member:
 			what = "member since " + term.Age(p.Since, now)
 		case p.Kept:
 			what = "kept"
 		case p.Held:
-			what = "held for " + forState(p.Entry, now)
+			what = "held for " + show.For(p.Entry, now)
 		}
 		fmt.Fprintf(w, "  %s: %s by %s, token %d\n", term.Escape(g.LockName(p.Lock)), what, ownerOf(p.Entry), p.Token)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	layouts "holdfast/layout"
@@ -106,7 +107,7 @@ func describe(name, path string, queue []locks.Place, now time.Time) lockDocumen
 	d := lockDocument{Kind: "Lock", Name: name, Path: path, Mode: "exclusive", State: "free", Waiters: []waiterDocument{}}
 	for _, e := range queue {
 		since, ms := e.Since.UTC(), max(now.Sub(e.Since), 0).Milliseconds()
-		session, token := sessionText(e.Session), strconv.FormatInt(e.Token, 10)
+		session, token := show.Session(e.Session), strconv.FormatInt(e.Token, 10)
 		if e.Held {
 			h := holderDocument{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels}
 			h.detach(e.Entry)
@@ -299,22 +300,22 @@ func (l *located) summary(now time.Time) string {
 	case l.unreadable:
 		text = "unreadable: no permission to read it"
 	case len(l.queue) == 0 && l.reserved != nil:
-		text = term.Escape(reservedText(l.reserved))
+		text = term.Escape(show.Reservation(l.reserved))
 	case l.state() == string(locks.Foreign):
 		text = "not free: in the way is " + term.Escape(strings.Join(inTheWay(l.foreign), ", and "))
 	case len(l.queue) == 0:
 	case holders == 0: // the waiter is at a semaphore's turnstile
 		text = "free; the first waiter is about to acquire it"
 	case l.queue[0].Kept:
-		text = "kept by " + ownerOf(l.queue[0].Entry) + " for its next use"
+		text = "kept by " + show.Owner(l.queue[0].Entry) + " for its next use"
 	default:
-		text = "held by " + holder(l.queue[0].Entry, now)
+		text = "held by " + show.Holder(l.queue[0].Entry, now)
 	}
 	if len(l.queue) == 0 && l.reserved != nil {
 		text += "; its token is " + strconv.FormatInt(l.reserved.Token, 10)
 	}
 	if holders > 0 && l.reserved != nil && l.reserved.Token != l.queue[0].Token {
-		text += "; but " + term.Escape(reservedText(l.reserved)) + ": until then, a holdfast command waits at the head of the queue"
+		text += "; but " + term.Escape(show.Reservation(l.reserved)) + ": until then, a holdfast command waits at the head of the queue"
 	}
 	if len(l.queue) > 0 && l.queue[0].Detached {
 		text += "; its id is " + term.Escape(term.Cut(l.queue[0].ID, term.MaxCell))
@@ -370,8 +371,8 @@ func (l *located) places(now time.Time) term.Listing[int] {
 			return 0
 		}},
 		{Head: "WHO", Cell: of(func(e holdfast.Entry) string { return e.Owner })},
-		{Head: "FOR", Cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
-		{Head: "SESSION", Cell: of(sessionOf)},
+		{Head: "FOR", Cell: of(func(e holdfast.Entry) string { return show.For(e, now) })},
+		{Head: "SESSION", Cell: of(show.SessionOf)},
 		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
 		{Head: "MODE", Wide: true, Cell: of(modeOf)},
 		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},

@@ -9,7 +9,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 )
 
@@ -129,9 +128,7 @@ func (m *topModel) locks(rows int, at time.Time, old bool) []string {
 		}
 		return []string{"no locks"}
 	}
-	g := conn.Flags{}
-	l := lockListing(&g, m.shown[m.top:min(m.top+rows, len(m.shown))], at)
-	l.Columns[0].Cell = func(l located) string { return m.name(l.path) }
+	l := lockListing(m.name, m.shown[m.top:min(m.top+rows, len(m.shown))], at)
 	grid := l.Grid(false)
 	return m.table(grid.Rows, m.row-m.top, !m.inQueue, old)
 }

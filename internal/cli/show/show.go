@@ -32,7 +32,7 @@ func Session(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
 // Holder describes the first place of a queue.
 func Holder(e holdfast.Entry, now time.Time) string {
 	s := Owner(e) + " for " + heldFor(e, now)
-	if how := endOfDetached(e, now); how != "" {
+	if how := EndOfDetached(e, now); how != "" {
 		s += " (" + how + ")"
 	}
 	return s
@@ -47,8 +47,8 @@ func heldFor(e holdfast.Entry, now time.Time) string {
 	return term.Age(e.HeldSince, now)
 }
 
-// endOfDetached says when a detached lock ends, and "" of others.
-func endOfDetached(e holdfast.Entry, now time.Time) string {
+// EndOfDetached says when a detached lock ends, and "" of others.
+func EndOfDetached(e holdfast.Entry, now time.Time) string {
 	switch {
 	case !e.Detached:
 		return ""
@@ -67,4 +67,24 @@ func Reservation(r *reserve.Reservation) string {
 		by = fmt.Sprintf("the holder with the token %d", r.Token)
 	}
 	return fmt.Sprintf("held until %s by %s (--min-hold)", r.Until.UTC().Format(time.RFC3339), by)
+}
+
+// For returns how long a holder has held the lock, or how long a waiter has waited. It is empty if the lock is only
+// kept.
+func For(e holdfast.Entry, now time.Time) string {
+	if e.Kept {
+		return ""
+	}
+	if e.Held {
+		return heldFor(e, now)
+	}
+	return term.Age(e.Since, now)
+}
+
+// SessionOf returns the session of a place, for people.
+func SessionOf(e holdfast.Entry) string {
+	if e.Detached {
+		return "detached"
+	}
+	return Session(e.Session)
 }
