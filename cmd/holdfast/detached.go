@@ -115,15 +115,3 @@ func endOfDetached(e holdfast.Entry, now time.Time) string {
 	}
 	return "detached, expires in " + term.Age(now, e.Expires)
 }
-
-// detach adds what a detached lock has and others do not.
-func (h *holderDocument) detach(e holdfast.Entry) {
-	if !e.Detached {
-		return
-	}
-	h.Detached, h.ID, h.Session = true, e.ID, ""
-	if !e.Expires.IsZero() {
-		expires := e.Expires.UTC()
-		h.Expires = &expires
-	}
-}

@@ -253,3 +253,12 @@ func (d *historyDocument) summary() string {
 	}
 	return fmt.Sprintf("has had at most %d clients since %s; %d are there now", d.Joined, d.Since.Format(time.RFC3339), d.Present)
 }
+
+// get reads the data of a node.
+func get(ctx context.Context, c *zk.Client, path string) (data []byte, err error) {
+	err = zk.Retry(ctx, func() (err error) {
+		data, _, err = c.Get(ctx, path)
+		return err
+	})
+	return data, err
+}

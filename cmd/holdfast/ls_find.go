@@ -87,15 +87,6 @@ func (p *permits) String() string {
 	return fmt.Sprintf("%d/%d", p.inUse, p.limit)
 }
 
-// get reads the data of a node.
-func get(ctx context.Context, c *zk.Client, path string) (data []byte, err error) {
-	err = zk.Retry(ctx, func() (err error) {
-		data, _, err = c.Get(ctx, path)
-		return err
-	})
-	return data, err
-}
-
 // A lockQuery says which locks a command lists.
 type lockQuery struct {
 	prefix    string // of their paths
@@ -126,3 +117,6 @@ func (q lockQuery) read(ctx context.Context, c *zk.Client) ([]located, error) {
 	}
 	return found, nil
 }
+
+// unreadableState is the state of a lock that nobody may read.
+const unreadableState = "unreadable"

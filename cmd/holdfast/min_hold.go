@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,23 +117,4 @@ func (k *taker) reservation(ctx context.Context, c *zk.Client, path string) stri
 		return ""
 	}
 	return reservedText(r)
-}
-
-// reservedDocument is a reservation in JSON.
-type reservedDocument struct {
-	Owner string    `json:"owner"`
-	Token string    `json:"token"`
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until"`
-}
-
-// reserve adds a reservation to the document.
-func (d *lockDocument) reserve(r *reserve.Reservation) {
-	if r == nil {
-		return
-	}
-	d.Reserved = &reservedDocument{r.Owner, strconv.FormatInt(r.Token, 10), r.From.UTC(), r.Until.UTC()}
-	if d.State == "free" {
-		d.State = "reserved"
-	}
 }

@@ -184,30 +184,3 @@ func forgetRun(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Cli
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed the record of %s token=%d\n", term.Escape(name), seen.Token)
 	return err
 }
-
-// lastRunText says when a job was done, and by whom.
-func lastRunText(r *once.Result) string {
-	return fmt.Sprintf("done at %s by %s, token %d", doneAt(r).Format(time.RFC3339), term.Cut(r.Owner, term.MaxCell), r.Token)
-}
-
-// doneAt returns when the end of a run was recorded, or its beginning if that is not known.
-func doneAt(r *once.Result) time.Time {
-	if r.At.IsZero() {
-		return r.Began.UTC()
-	}
-	return r.At.UTC()
-}
-
-// runDocument is a run of --once-per in JSON.
-type runDocument struct {
-	Owner string    `json:"owner"`
-	Token string    `json:"token"`
-	Began time.Time `json:"began"` // when it joined the queue: --once-per counts from here
-	Done  time.Time `json:"done"`
-}
-
-func (d *lockDocument) ran(r *once.Result) {
-	if r != nil {
-		d.LastRun = &runDocument{r.Owner, strconv.FormatInt(r.Token, 10), r.Began.UTC(), doneAt(r)}
-	}
-}

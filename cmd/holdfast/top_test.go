@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"holdfast"
-	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
@@ -254,38 +252,6 @@ func TestTopOfASlowServerIsOld(t *testing.T) {
 		took(25 * time.Second)
 		m.mustShow(t, "OLD: of ", ", 25s ago: the server is slow")
 	})
-}
-
-// A list of ls --watch that may be older than it should be says so, and no time in it goes on.
-func TestLsWatchShowsOldDataAsOld(t *testing.T) {
-	t.Parallel()
-	began := time.Now()
-	var down time.Time
-	s := &picture{
-		Flags: &conn.Flags{}, out: io.Discard, printer: &term.Printer{Format: "table", Color: "never"}, found: []located{topLock("/l/a", 1, "ann")}, now: began,
-		contact: func() (time.Time, string) { return down, "h:1: connection refused" },
-	}
-	expect := func(after time.Duration, want ...string) {
-		t.Helper()
-		lines, err := s.lines(began.Add(after))
-		text := strings.Join(lines, "\n")
-		for _, want := range want {
-			if err != nil || !strings.Contains(text, want) {
-				t.Errorf("got\n%s\n%v; want %q", text, err, want)
-			}
-		}
-		if old := strings.HasPrefix(text, "OLD"); old != (len(want) > 1) {
-			t.Errorf("old: %v; got\n%s", old, text)
-		}
-	}
-	expect(time.Minute, " 2m ")
-	down = began
-	expect(time.Minute, " 1m ", ", 1m ago: no server answers: h:1: connection refused\nNAME")
-	down, s.failed = time.Time{}, errors.New("holdfast: \x1bbroken")
-	expect(time.Minute, " 1m ", `, 1m ago: \x1bbroken`)
-	s.failed, s.reading = nil, began.Add(time.Minute)
-	expect(time.Minute+lsSlow, " 2m3s ")
-	expect(time.Minute+2*lsSlow, " 1m ", "the server is slow: reading for 6s")
 }
 
 func TestTopShowsOldDataAsOld(t *testing.T) {
