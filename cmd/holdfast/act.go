@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
@@ -87,7 +88,7 @@ Exit codes:
 func newAction(g *conn.Flags, a deed.Action, cmd *cobra.Command) *cobra.Command {
 	var token string
 	var act act.Flags
-	var layout layoutFlag
+	var layout kind.Layout
 	var forget forgetFlags
 	cmd.Args = term.Operands("lock")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -107,12 +108,12 @@ func newAction(g *conn.Flags, a deed.Action, cmd *cobra.Command) *cobra.Command 
 			return err
 		}
 		return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-			return perform(ctx, g, cmd, c, a, act, args[0], path, n, layout.asked())
+			return perform(ctx, g, cmd, c, a, act, args[0], path, n, layout.Asked())
 		})
 	}
 	cmd.Flags().StringVar(&token, "token", "", "token of the holder, as holdfast status shows it")
 	act.Register(cmd)
-	layout.register(cmd)
+	layout.Register(cmd)
 	if a.Ends {
 		forget.register(cmd)
 	}
@@ -136,10 +137,10 @@ func parseToken(command, text, name string) (int64, error) {
 func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, a deed.Action, f act.Flags, name, path string, token int64, layout *locks.Layout) error {
 	p, err := deed.Look(ctx, c, a, path, layout, token)
 	if err != nil {
-		return changed(name, err)
+		return act.Changed(name, err)
 	}
 	if len(p.Places) > 0 {
-		showQueue(cmd.ErrOrStderr(), name, p, time.Now())
+		act.ShowQueue(cmd.ErrOrStderr(), name, p, time.Now())
 		fmt.Fprintln(cmd.ErrOrStderr(), a.Does)
 	}
 	if p.Reserved != nil {
@@ -149,7 +150,7 @@ func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Clien
 	if err := f.Confirm(cmd, a.Name+" it", name); err != nil {
 		return err
 	}
-	if err := carryOut(ctx, g, cmd, c, p, name, f.Reason); err != nil {
+	if err := act.CarryOut(ctx, g, cmd, c, p, name, f.Reason); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.Done, term.Escape(name), token)

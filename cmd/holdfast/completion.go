@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	"holdfast/zk"
@@ -193,7 +195,7 @@ func findNames(g *conn.Flags, cmd *cobra.Command, word string) ([]string, error)
 	}
 	var layout *locks.Layout
 	if f := cmd.Flags().Lookup("layout"); f != nil {
-		layout = f.Value.(*layoutFlag).asked()
+		layout = f.Value.(*kind.Layout).Asked()
 	}
 	prefix := word
 	if !strings.HasPrefix(word, "/") {
@@ -217,34 +219,34 @@ func findNames(g *conn.Flags, cmd *cobra.Command, word string) ([]string, error)
 		return nil, err
 	}
 	defer c.Close()
-	found, err := lockQuery{prefix, g.Namespace, layout}.read(ctx, c)
+	found, err := see.Query{Prefix: prefix, Namespace: g.Namespace, Layout: layout}.Read(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	now := time.Now()
 	for _, l := range found {
-		name := g.LockName(l.path)
+		name := g.LockName(l.Path)
 		if strings.HasPrefix(word, "/") {
-			name = l.path
+			name = l.Path
 		}
 		if literal(name) {
-			names = append(names, name+"\t"+l.inWords(now))
+			names = append(names, name+"\t"+inWords(l, now))
 		}
 	}
 	return names, nil
 }
 
 // inWords describes a lock in a list of completions.
-func (l located) inWords(now time.Time) string {
-	switch state := l.state(); {
-	case len(l.queue) == 0 && l.reserved != nil:
-		return term.Cut(reservedText(l.reserved), 80)
-	case len(l.queue) == 0 || l.unreadable || state == "waiting":
+func inWords(l see.Lock, now time.Time) string {
+	switch state := l.State(); {
+	case len(l.Queue) == 0 && l.Reserved != nil:
+		return term.Cut(reservedText(l.Reserved), 80)
+	case len(l.Queue) == 0 || l.Unreadable || state == "waiting":
 		return state
 	}
-	text := stateOf(l.queue[0].Entry) + " by " + term.Cut(holder(l.queue[0].Entry, now), 80)
-	if waiters := l.waiters(); waiters > 0 {
+	text := see.StateOf(l.Queue[0].Entry) + " by " + term.Cut(holder(l.Queue[0].Entry, now), 80)
+	if waiters := l.Waiters(); waiters > 0 {
 		text += ", " + strconv.Itoa(waiters) + " waiting"
 	}
 	return text

@@ -15,6 +15,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/see"
 )
 
 // Bash puts the common beginning of several names into the command line without quotes.
@@ -136,7 +137,7 @@ func TestStatesOfOfferedNames(t *testing.T) {
 		{[]holdfast.Entry{held, waits, waits}, "held by bob@h:1 for 3m, 2 waiting"},
 		{[]holdfast.Entry{held, held}, "held by bob@h:1 for 3m"},
 	} {
-		if got := (located{queue: placed(test.queue)}).inWords(now); got != test.want {
+		if got := inWords(see.Lock{Queue: placed(test.queue)}, now); got != test.want {
 			t.Errorf("%q; want %q", got, test.want)
 		}
 	}

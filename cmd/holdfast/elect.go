@@ -147,7 +147,7 @@ name is empty if nobody leads or the leader is not known.
 	}
 	codes.registerBusy(cmd, "another candidate is ahead or the wait timed out")
 	codes.registerLost(cmd)
-	kind.layout.register(cmd)
+	kind.layout.Register(cmd)
 	ends.Register(cmd)
 	page.register(cmd)
 	metrics.register(cmd)

@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/outer"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/lend"
 	"holdfast/internal/locks"
@@ -24,7 +26,7 @@ type kindFlags struct {
 	permits, limit          int
 	resize                  bool
 	also                    []string
-	layout                  layoutFlag
+	layout                  kind.Layout
 	slotTreeFlags
 }
 
@@ -37,7 +39,7 @@ func (f *kindFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "acquire this lock, too, all or none; repeatable, in any order")
 	cmd.Flags().BoolVar(&f.node, "node", false, "the lock is a single node without a queue")
 	f.slotTreeFlags.register(cmd)
-	f.layout.register(cmd)
+	f.layout.Register(cmd)
 }
 
 // check refuses flags that do not go together.
@@ -187,7 +189,7 @@ func shareHint(node string) string {
 
 // warnings returns the warnings of status about nodes outside the queue, one for each kind.
 func warnings(nodes []holdfast.ForeignNode, layout holdfast.Layout) (all []string) {
-	for _, what := range counts(nodes) {
+	for _, what := range see.Counted(nodes) {
 		all = append(all, fmt.Sprintf("%s: their owners do not respect the queue shown, which is in layout %s", what, layout.Name))
 	}
 	return all

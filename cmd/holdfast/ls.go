@@ -8,14 +8,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
 
 func newLs(g *conn.Flags) *cobra.Command {
 	var p term.Printer
-	var filter lsFilter
-	var layout layoutFlag
+	var filter see.Filter
+	var layout kind.Layout
 	var watch bool
 	cmd := &cobra.Command{
 		Use:        "ls [flags] [PREFIX]",
@@ -70,22 +72,22 @@ Exit codes:
   holdfast ls --waiting --sort wait --watch`,
 		Args: term.Operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := filter.check(); err != nil {
+			if err := filter.Check(); err != nil {
 				return err
 			}
 			prefix, err := conn.LockPrefix(g, args)
 			if err != nil {
 				return err
 			}
-			list := func(ctx context.Context, c *zk.Client) (found []located, now time.Time, err error) {
-				found, err = lockQuery{prefix, g.Namespace, layout.asked()}.read(ctx, c)
+			list := func(ctx context.Context, c *zk.Client) (found []see.Lock, now time.Time, err error) {
+				found, err = see.Query{Prefix: prefix, Namespace: g.Namespace, Layout: layout.Asked()}.Read(ctx, c)
 				now = time.Now()
-				return filter.apply(found, now), now, err
+				return filter.Apply(found, now), now, err
 			}
 			if watch {
 				return lsWatch(g, cmd, &p, prefix, list)
 			}
-			var found []located
+			var found []see.Lock
 			var now time.Time
 			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
 				found, now, err = list(ctx, c)
@@ -94,12 +96,12 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			return term.Show(cmd.OutOrStdout(), &p, lockListing(g.LockName, found, now))
+			return term.Show(cmd.OutOrStdout(), &p, see.Listing(g.LockName, found, now))
 		},
 	}
 	p.Register(cmd)
-	filter.register(cmd)
-	layout.register(cmd)
+	filter.Register(cmd)
+	layout.Register(cmd)
 	cmd.Flags().BoolVar(&watch, "watch", false, "print the locks again after each change")
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	"holdfast/zk"
@@ -59,11 +60,11 @@ func TestLsWatchShowsOldDataAsOld(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	var down time.Time
-	held := located{path: "/l/a", queue: []locks.Place{{Entry: holdfast.Entry{
+	held := see.Lock{Path: "/l/a", Queue: []locks.Place{{Entry: holdfast.Entry{
 		Path: "/l/a/1", Owner: "ann", Token: 1, Session: 1, Held: true, Since: began.Add(-time.Minute), HeldSince: began.Add(-time.Minute),
 	}}}}
 	s := &picture{
-		Flags: &conn.Flags{}, out: io.Discard, printer: &term.Printer{Format: "table", Color: "never"}, found: []located{held}, now: began,
+		Flags: &conn.Flags{}, out: io.Discard, printer: &term.Printer{Format: "table", Color: "never"}, found: []see.Lock{held}, now: began,
 		contact: func() (time.Time, string) { return down, "h:1: connection refused" },
 	}
 	expect := func(after time.Duration, want ...string) {

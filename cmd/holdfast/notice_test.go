@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/zktest"
@@ -54,11 +55,11 @@ func TestHeldForIsTheTenuresTime(t *testing.T) {
 				t.Errorf("after %v: the holder is %s; want %s", tt.after, got, want)
 			}
 			var status bytes.Buffer
-			if err := (&located{queue: placed(queue)}).showStatus(&status, &term.Printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is held by next for "+tt.text+"\n") ||
+			if err := (&see.Lock{Queue: placed(queue)}).Print(&status, &term.Printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is held by next for "+tt.text+"\n") ||
 				strings.Count(status.String(), " "+tt.text+" ") != 1 {
 				t.Errorf("after %v: status (%v)\n%s", tt.after, err, &status)
 			}
-			d := describe("job", lockPath, placed(queue), now).Holder
+			d := see.Describe("job", lockPath, placed(queue), now).Holder
 			if d.HeldMS != tt.heldMS || (d.HeldSince != nil) != tt.known || d.HeldSince != nil && !d.HeldSince.Equal(began) || !d.Since.Before(began) {
 				t.Errorf("after %v: in JSON %+v", tt.after, d)
 			}
@@ -71,10 +72,10 @@ func TestKeptLockIsShownAsKept(t *testing.T) {
 	now := time.Now()
 	e := holdfast.Entry{Since: now.Add(-5 * time.Second), Held: true, Kept: true, Owner: "ada", Token: 7}
 	var status bytes.Buffer
-	if err := (&located{queue: placed([]holdfast.Entry{e})}).showStatus(&status, &term.Printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is kept by ada for its next use\n") || strings.Contains(status.String(), "5s") {
+	if err := (&see.Lock{Queue: placed([]holdfast.Entry{e})}).Print(&status, &term.Printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is kept by ada for its next use\n") || strings.Contains(status.String(), "5s") {
 		t.Errorf("status (%v)\n%s", err, &status)
 	}
-	if d := describe("job", lockPath, placed([]holdfast.Entry{e}), now); d.State != "kept" || d.Token != "7" {
+	if d := see.Describe("job", lockPath, placed([]holdfast.Entry{e}), now); d.State != "kept" || d.Token != "7" {
 		t.Errorf("in JSON %+v; want the state kept", d)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/once"
@@ -93,7 +94,7 @@ func (f *onceFlags) look(ctx context.Context, k *taker, c *zk.Client, h *holdfas
 	if f.turn != nil {
 		return nil
 	}
-	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %w at %s by %s", k.name, errDone, doneAt(&last).Format(time.RFC3339), last.Owner)}
+	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %w at %s by %s", k.name, errDone, see.DoneAt(&last).Format(time.RFC3339), last.Owner)}
 }
 
 // onceOf returns the Once with the jobs of the lock at path. The locks of named:NAME share a path, so each of them has
@@ -165,7 +166,7 @@ func forgetRun(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Cli
 	if !f.per {
 		flag = "--once-key " + f.key
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nThe job can run again: holdfast run %s finds no run any more.\n", term.Escape(name), term.Escape(lastRunText(seen)), term.Escape(flag))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nThe job can run again: holdfast run %s finds no run any more.\n", term.Escape(name), term.Escape(see.LastRun(seen)), term.Escape(flag))
 	if err := how.Confirm(cmd, "remove the record", name); err != nil {
 		return err
 	}

@@ -57,7 +57,6 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newLs(g),
 		newStatus(g),
 		newWatch(g),
-		newTop(g),
 		newHistory(g),
 		newGraph(g),
 		newBreak(g),
@@ -70,6 +69,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		root.AddCommand(client)
 	}
 	root.AddCommand(
+		newBeside("top", "Show locks and their queues on a screen that is kept up to date"),
 		newBeside("ui", "Show locks, queues and deadlocks in a browser"),
 		newBeside("tf", "Run Terraform or OpenTofu with its state and its lock here"),
 		newBeside("mcp", "Give a coding agent locks over the Model Context Protocol"),

@@ -13,6 +13,7 @@ import (
 
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
@@ -22,7 +23,7 @@ import (
 
 func newSessions(g *conn.Flags) *cobra.Command {
 	var format term.Format
-	var layout layoutFlag
+	var layout kind.Layout
 	var act act.Flags
 	cmd := &cobra.Command{
 		Use:   "sessions [flags] [end SESSION]",
@@ -71,19 +72,19 @@ Exit codes:
 				return err
 			}
 			if len(args) == 0 {
-				return listSessions(g, cmd, layout.asked(), format)
+				return listSessions(g, cmd, layout.Asked(), format)
 			}
 			id, err := parseSession(args[1])
 			if err != nil {
 				return err
 			}
 			return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-				return endSession(ctx, g, cmd, c, id, layout.asked(), act)
+				return endSession(ctx, g, cmd, c, id, layout.Asked(), act)
 			})
 		},
 	}
 	format.Register(cmd)
-	layout.register(cmd)
+	layout.Register(cmd)
 	act.Register(cmd)
 	return cmd
 }

@@ -12,6 +12,8 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	"holdfast/zk"
@@ -20,7 +22,7 @@ import (
 func newStatus(g *conn.Flags) *cobra.Command {
 	var quiet bool
 	var p term.Printer
-	var layout layoutFlag
+	var layout kind.Layout
 	cmd := &cobra.Command{
 		Use:     "status [flags] LOCK",
 		Aliases: []string{"inspect"},
@@ -61,7 +63,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			var l located
+			var l see.Lock
 			var foreign []string
 			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
 				l, foreign, err = readStatus(ctx, c, path, &layout, quiet)
@@ -74,43 +76,43 @@ Exit codes:
 			switch {
 			case err != nil:
 				return err
-			case quiet && (l.state() == string(locks.Free) || l.state() == string(locks.Waiting)):
+			case quiet && (l.State() == string(locks.Free) || l.State() == string(locks.Waiting)):
 				return term.ExitCode(term.ExitNo)
 			case quiet:
 				return nil
 			}
-			return l.showStatus(cmd.OutOrStdout(), &p, args[0], now)
+			return l.Print(cmd.OutOrStdout(), &p, args[0], now)
 		},
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing: exit 0 if held, 1 if free")
 	p.Register(cmd)
-	layout.register(cmd)
+	layout.Register(cmd)
 	return cmd
 }
 
 // readStatus reads a lock and what is around it. Unless quiet is set, it returns warnings about other nodes there. The
 // error is zk.ErrNoAuth if it cannot tell who holds the lock.
-func readStatus(ctx context.Context, c *zk.Client, path string, layout *layoutFlag, quiet bool) (l located, warned []string, err error) {
+func readStatus(ctx context.Context, c *zk.Client, path string, layout *kind.Layout, quiet bool) (l see.Lock, warned []string, err error) {
 	spot, err := locks.At(ctx, c, path)
 	if err != nil {
 		return l, nil, err
 	}
 	now := time.Now()
-	l = locate(spot.Lock(layout.asked(), now), now)
-	if l.unreadable {
+	l = see.New(spot.Lock(layout.Asked(), now), now)
+	if l.Unreadable {
 		return l, nil, cmp.Or(spot.Doubt, fmt.Errorf("%w: the lock %s", zk.ErrNoAuth, path))
 	}
 	own := layout.Layout
-	if named, err := holdfast.ParseLayout(l.layout); err == nil {
+	if named, err := holdfast.ParseLayout(l.Layout); err == nil {
 		own = named
 	}
 	// What the library refuses is in the way, too. A lock of a tree that is in use can be acquired, and others not.
 	others := outside(strangers(ctx, c, path, own), l)
-	if len(l.queue) == 0 {
+	if len(l.Queue) == 0 {
 		for _, n := range others {
 			if !strings.HasPrefix(n.Kind, "the tree ") && n.Kind != "" {
-				if at := locks.ForeignNode(n); !slices.Contains(l.foreign, at) {
-					l.foreign = append(l.foreign, at)
+				if at := locks.ForeignNode(n); !slices.Contains(l.Foreign, at) {
+					l.Foreign = append(l.Foreign, at)
 				}
 			}
 		}
@@ -119,11 +121,11 @@ func readStatus(ctx context.Context, c *zk.Client, path string, layout *layoutFl
 		return l, nil, nil
 	}
 	warned = warnings(others, own)
-	if l.lastRun, err = onceOf(c, path, own).Every(time.Hour).Recorded(ctx); err == nil {
+	if l.LastRun, err = onceOf(c, path, own).Every(time.Hour).Recorded(ctx); err == nil {
 		err = spot.Doubt
 	}
 	switch {
-	case err != nil && l.holders() == 0: // otherwise the holder is shown, also to a user who cannot read this
+	case err != nil && l.Holders() == 0: // otherwise the holder is shown, also to a user who cannot read this
 		return l, nil, err
 	case err != nil:
 		warned = append(warned, "not all is shown: "+err.Error())
@@ -132,9 +134,9 @@ func readStatus(ctx context.Context, c *zk.Client, path string, layout *layoutFl
 }
 
 // outside returns the nodes that are not of the lock.
-func outside(nodes []holdfast.ForeignNode, l located) []holdfast.ForeignNode {
+func outside(nodes []holdfast.ForeignNode, l see.Lock) []holdfast.ForeignNode {
 	return slices.DeleteFunc(nodes, func(n holdfast.ForeignNode) bool {
-		return slices.ContainsFunc(l.queue, func(p locks.Place) bool { return p.Path == n.Path }) || l.kind == string(locks.Tree) && strings.HasPrefix(n.Kind, "the tree ") ||
-			l.kind == string(locks.Shards) && strings.HasPrefix(n.Path, l.path+"/")
+		return slices.ContainsFunc(l.Queue, func(p locks.Place) bool { return p.Path == n.Path }) || l.Kind == string(locks.Tree) && strings.HasPrefix(n.Kind, "the tree ") ||
+			l.Kind == string(locks.Shards) && strings.HasPrefix(n.Path, l.Path+"/")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
@@ -20,7 +21,7 @@ import (
 func newUnlock(g *conn.Flags) *cobra.Command {
 	var id, reason string
 	var force bool
-	var layout layoutFlag
+	var layout kind.Layout
 	cmd := &cobra.Command{
 		Use:        "unlock [flags] LOCK",
 		SuggestFor: []string{"release"},
@@ -59,7 +60,7 @@ Exit codes:
 			}
 			return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
 				if force {
-					err = unlockForced(ctx, g, cmd, c, args[0], path, reason, layout.asked())
+					err = unlockForced(ctx, g, cmd, c, args[0], path, reason, layout.Asked())
 				} else {
 					err = notHeld(args[0], holdfast.NewDetached(c, path, 0, holdfast.WithLayout(layout.Layout)).Unlock(ctx, id))
 				}
@@ -74,7 +75,7 @@ Exit codes:
 	cmd.Flags().StringVar(&id, "id", "", "id of the lock, as lock --detached printed it")
 	cmd.Flags().BoolVar(&force, "force", false, "release a detached lock whatever its id")
 	cmd.Flags().StringVar(&reason, "reason", "", "with --force: reason, for the audit line")
-	layout.register(cmd)
+	layout.Register(cmd)
 	return cmd
 }
 

@@ -1,4 +1,4 @@
-package main
+package act
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
@@ -17,15 +16,15 @@ import (
 	"holdfast/zk"
 )
 
-// carryOut carries p out, and prints the audit line.
-func carryOut(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, p *deed.Plan, name, reason string) error {
+// CarryOut carries p out, and prints the audit line.
+func CarryOut(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, p *deed.Plan, name, reason string) error {
 	record, err := p.Do(ctx, c, deed.By{Name: conn.Owner(), Reason: reason})
-	act.TellAudit(g, cmd, record, err)
-	return changed(name, err)
+	TellAudit(g, cmd, record, err)
+	return Changed(name, err)
 }
 
-// showQueue describes the places that are to be acted on, and those behind them. p.Places must not be empty.
-func showQueue(w io.Writer, name string, p *deed.Plan, now time.Time) {
+// ShowQueue describes the places that are to be acted on, and those behind them. p.Places must not be empty.
+func ShowQueue(w io.Writer, name string, p *deed.Plan, now time.Time) {
 	e := p.Places[0]
 	what := "waits for " + show.For(e, now)
 	switch {
@@ -48,8 +47,8 @@ func showQueue(w io.Writer, name string, p *deed.Plan, now time.Time) {
 	}
 }
 
-// changed gives the error for a token that nobody has its exit code and the name of the lock. Other errors stay.
-func changed(name string, err error) error {
+// Changed gives the error for a token that nobody has its exit code and the name of the lock. Other errors stay.
+func Changed(name string, err error) error {
 	e, ok := errors.AsType[*deed.ChangedError](err)
 	if !ok {
 		return err

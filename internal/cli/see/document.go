@@ -1,4 +1,4 @@
-package main
+package see
 
 import (
 	"strconv"
@@ -11,9 +11,9 @@ import (
 	"holdfast/reserve"
 )
 
-// lockDocument is a lock in JSON. 64-bit numbers are strings, because JavaScript and jq would round
+// A Document is a lock in JSON. 64-bit numbers are strings, because JavaScript and jq would round
 // them.
-type lockDocument struct {
+type Document struct {
 	APIVersion string           `json:"apiVersion,omitempty"` // absent in a list, which has it
 	Kind       string           `json:"kind"`
 	Name       string           `json:"name"`
@@ -21,35 +21,36 @@ type lockDocument struct {
 	Mode       string           `json:"mode"`
 	State      string           `json:"state"`
 	Token      string           `json:"token,omitempty"`
-	Permits    *permitsDocument `json:"permits,omitempty"` // of a semaphore or slots
-	Holder     *holderDocument  `json:"holder,omitempty"`  // the first holder
-	Holders    []holderDocument `json:"holders,omitempty"` // all holders, if there are several
-	Waiters    []waiterDocument `json:"waiters"`
+	Permits    *PermitsDocument `json:"permits,omitempty"` // of a semaphore or slots
+	Holder     *HolderDocument  `json:"holder,omitempty"`  // the first holder
+	Holders    []HolderDocument `json:"holders,omitempty"` // all holders, if there are several
+	Waiters    []WaiterDocument `json:"waiters"`
 	LockKind   string           `json:"lock_kind,omitempty"`
 	Layout     string           `json:"layout,omitempty"`
 	// Foreign are nodes in the way, of other locks or of other programs.
 	Foreign []string `json:"foreign,omitempty"`
 	// Reserved is what --min-hold keeps, also after the holder has ended.
-	Reserved *reservedDocument `json:"reserved,omitempty"`
+	Reserved *ReservedDocument `json:"reserved,omitempty"`
 	// LastRun is the last run of --once-per.
-	LastRun *runDocument `json:"last_run,omitempty"`
+	LastRun *RunDocument `json:"last_run,omitempty"`
 	AsOf    *time.Time   `json:"as_of,omitempty"`
 }
 
-// permitsDocument is what a semaphore has, or a set of slots.
-type permitsDocument struct {
+// PermitsDocument is what a semaphore has, or a set of slots.
+type PermitsDocument struct {
 	InUse int `json:"in_use"`
 	Limit int `json:"limit,omitempty"` // absent if it is not known
 }
 
-func (p *permits) document() *permitsDocument {
+func (p *Permits) document() *PermitsDocument {
 	if p == nil {
 		return nil
 	}
-	return &permitsDocument{p.inUse, p.limit}
+	return &PermitsDocument{p.InUse, p.Limit}
 }
 
-type holderDocument struct {
+// HolderDocument is a holder in JSON.
+type HolderDocument struct {
 	Owner   string    `json:"owner"`
 	Why     string    `json:"why"`
 	Session string    `json:"session"`
@@ -65,7 +66,8 @@ type holderDocument struct {
 	Expires  *time.Time `json:"expires,omitempty"`
 }
 
-type waiterDocument struct {
+// WaiterDocument is a waiter in JSON.
+type WaiterDocument struct {
 	Position  int               `json:"position"`
 	Owner     string            `json:"owner"`
 	Why       string            `json:"why"`
@@ -79,50 +81,52 @@ type waiterDocument struct {
 	Member bool `json:"member,omitempty"`
 }
 
-// reservedDocument is a reservation in JSON.
-type reservedDocument struct {
+// ReservedDocument is a reservation in JSON.
+type ReservedDocument struct {
 	Owner string    `json:"owner"`
 	Token string    `json:"token"`
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 }
 
-// runDocument is a run of --once-per in JSON.
-type runDocument struct {
+// RunDocument is a run of --once-per in JSON.
+type RunDocument struct {
 	Owner string    `json:"owner"`
 	Token string    `json:"token"`
 	Began time.Time `json:"began"` // when it joined the queue: --once-per counts from here
 	Done  time.Time `json:"done"`
 }
 
-type lockList struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	Items      []lockDocument `json:"items"`
-	AsOf       time.Time      `json:"as_of"`
+// ListDocument is a list of locks in JSON.
+type ListDocument struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Items      []Document `json:"items"`
+	AsOf       time.Time  `json:"as_of"`
 }
 
 // document returns the lock, which the user calls name, as a document.
-func (l *located) document(name string, now time.Time) lockDocument {
-	d := describe(name, l.path, l.queue, now)
-	d.Permits, d.LockKind, d.Layout = l.permits.document(), l.kind, l.layout
-	for _, node := range l.foreign {
+func (l *Lock) document(name string, now time.Time) Document {
+	d := Describe(name, l.Path, l.Queue, now)
+	d.Permits, d.LockKind, d.Layout = l.Permits.document(), l.Kind, l.Layout
+	for _, node := range l.Foreign {
 		d.Foreign = append(d.Foreign, node.Path)
 	}
-	d.reserve(l.reserved)
-	if s := l.state(); s == unreadableState || s == "foreign" {
+	d.Reserve(l.Reserved)
+	if s := l.State(); s == Unreadable || s == "foreign" {
 		d.State = s
 	}
 	return d
 }
 
-func describe(name, path string, queue []locks.Place, now time.Time) lockDocument {
-	d := lockDocument{Kind: "Lock", Name: name, Path: path, Mode: "exclusive", State: "free", Waiters: []waiterDocument{}}
+// Describe returns the document of a queue. name is what the user calls the lock.
+func Describe(name, path string, queue []locks.Place, now time.Time) Document {
+	d := Document{Kind: "Lock", Name: name, Path: path, Mode: "exclusive", State: "free", Waiters: []WaiterDocument{}}
 	for _, e := range queue {
 		since, ms := e.Since.UTC(), max(now.Sub(e.Since), 0).Milliseconds()
 		session, token := show.Session(e.Session), strconv.FormatInt(e.Token, 10)
 		if e.Held {
-			h := holderDocument{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels}
+			h := HolderDocument{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels}
 			h.detach(e.Entry)
 			if !e.HeldSince.IsZero() {
 				held := e.HeldSince.UTC()
@@ -130,11 +134,11 @@ func describe(name, path string, queue []locks.Place, now time.Time) lockDocumen
 			}
 			d.Holders = append(d.Holders, h)
 		} else {
-			d.Waiters = append(d.Waiters, waiterDocument{len(d.Waiters) + 1, e.Owner, e.Reason, session, token, modeOf(e.Entry), since, ms, e.Labels, e.Member})
+			d.Waiters = append(d.Waiters, WaiterDocument{len(d.Waiters) + 1, e.Owner, e.Reason, session, token, modeOf(e.Entry), since, ms, e.Labels, e.Member})
 		}
 	}
 	if len(d.Holders) > 0 {
-		d.State, d.Token, d.Holder = stateOf(queue[0].Entry), d.Holders[0].Token, &d.Holders[0]
+		d.State, d.Token, d.Holder = StateOf(queue[0].Entry), d.Holders[0].Token, &d.Holders[0]
 		if queue[0].Shared {
 			d.Mode = "shared"
 		}
@@ -149,7 +153,7 @@ func describe(name, path string, queue []locks.Place, now time.Time) lockDocumen
 }
 
 // detach adds what a detached lock has and others do not.
-func (h *holderDocument) detach(e holdfast.Entry) {
+func (h *HolderDocument) detach(e holdfast.Entry) {
 	if !e.Detached {
 		return
 	}
@@ -160,25 +164,26 @@ func (h *holderDocument) detach(e holdfast.Entry) {
 	}
 }
 
-// reserve adds a reservation to the document.
-func (d *lockDocument) reserve(r *reserve.Reservation) {
+// Reserve adds a reservation to the document.
+func (d *Document) Reserve(r *reserve.Reservation) {
 	if r == nil {
 		return
 	}
-	d.Reserved = &reservedDocument{r.Owner, strconv.FormatInt(r.Token, 10), r.From.UTC(), r.Until.UTC()}
+	d.Reserved = &ReservedDocument{r.Owner, strconv.FormatInt(r.Token, 10), r.From.UTC(), r.Until.UTC()}
 	if d.State == "free" {
 		d.State = "reserved"
 	}
 }
 
-func (d *lockDocument) ran(r *once.Result) {
+// Ran adds the last run of --once-per to the document.
+func (d *Document) Ran(r *once.Result) {
 	if r != nil {
-		d.LastRun = &runDocument{r.Owner, strconv.FormatInt(r.Token, 10), r.Began.UTC(), doneAt(r)}
+		d.LastRun = &RunDocument{r.Owner, strconv.FormatInt(r.Token, 10), r.Began.UTC(), DoneAt(r)}
 	}
 }
 
-// asOf returns the time of a document.
-func asOf(now time.Time) *time.Time {
+// AsOf returns the time of a document.
+func AsOf(now time.Time) *time.Time {
 	t := now.UTC().Truncate(time.Millisecond)
 	return &t
 }
@@ -191,8 +196,8 @@ func modeOf(e holdfast.Entry) string {
 	return "exclusive"
 }
 
-// stateOf returns the state of a lock, by the first place in its queue.
-func stateOf(first holdfast.Entry) string {
+// StateOf returns the state of a lock, by the first place in its queue.
+func StateOf(first holdfast.Entry) string {
 	switch {
 	case !first.Held: // it is about to acquire the lock
 		return "waiting"

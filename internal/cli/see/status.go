@@ -1,4 +1,4 @@
-package main
+package see
 
 import (
 	"fmt"
@@ -16,13 +16,13 @@ import (
 	"holdfast/once"
 )
 
-// showStatus prints one lock, which the user calls name.
-func (l *located) showStatus(w io.Writer, p *term.Printer, name string, now time.Time) error {
+// Print prints one lock, which the user calls name.
+func (l *Lock) Print(w io.Writer, p *term.Printer, name string, now time.Time) error {
 	switch p.Format {
 	case "json", "jsonl":
 		d := l.document(name, now)
-		d.APIVersion, d.AsOf = term.APIVersion, asOf(now)
-		d.ran(l.lastRun)
+		d.APIVersion, d.AsOf = term.APIVersion, AsOf(now)
+		d.Ran(l.LastRun)
 		if p.Format == "jsonl" {
 			return term.JSONLine(w, d)
 		}
@@ -32,15 +32,15 @@ func (l *located) showStatus(w io.Writer, p *term.Printer, name string, now time
 		return err
 	}
 	if !p.NoHeaders {
-		text := term.Escape(name) + " is " + l.summary(now) + "\n"
-		if l.lastRun != nil {
-			text += "the last run of --once-per: " + term.Escape(lastRunText(l.lastRun)) + "\n"
+		text := term.Escape(name) + " is " + l.Summary(now) + "\n"
+		if l.LastRun != nil {
+			text += "the last run of --once-per: " + term.Escape(LastRun(l.LastRun)) + "\n"
 		}
 		if _, err := io.WriteString(w, text); err != nil {
 			return err
 		}
 	}
-	if len(l.queue) == 0 {
+	if len(l.Queue) == 0 {
 		return nil
 	}
 	if !p.NoHeaders {
@@ -48,61 +48,61 @@ func (l *located) showStatus(w io.Writer, p *term.Printer, name string, now time
 			return err
 		}
 	}
-	return term.Show(w, p, l.places(now))
+	return term.Show(w, p, l.Places(now))
 }
 
-// summary says in words who holds the lock.
-func (l *located) summary(now time.Time) string {
+// Summary says in words who holds the lock.
+func (l *Lock) Summary(now time.Time) string {
 	text := "free"
-	holders := l.holders()
+	holders := l.Holders()
 	switch {
-	case l.unreadable:
+	case l.Unreadable:
 		text = "unreadable: no permission to read it"
-	case len(l.queue) == 0 && l.reserved != nil:
-		text = term.Escape(show.Reservation(l.reserved))
-	case l.state() == string(locks.Foreign):
-		text = "not free: in the way is " + term.Escape(strings.Join(inTheWay(l.foreign), ", and "))
-	case len(l.queue) == 0:
+	case len(l.Queue) == 0 && l.Reserved != nil:
+		text = term.Escape(show.Reservation(l.Reserved))
+	case l.State() == string(locks.Foreign):
+		text = "not free: in the way is " + term.Escape(strings.Join(inTheWay(l.Foreign), ", and "))
+	case len(l.Queue) == 0:
 	case holders == 0: // the waiter is at a semaphore's turnstile
 		text = "free; the first waiter is about to acquire it"
-	case l.queue[0].Kept:
-		text = "kept by " + show.Owner(l.queue[0].Entry) + " for its next use"
+	case l.Queue[0].Kept:
+		text = "kept by " + show.Owner(l.Queue[0].Entry) + " for its next use"
 	default:
-		text = "held by " + show.Holder(l.queue[0].Entry, now)
+		text = "held by " + show.Holder(l.Queue[0].Entry, now)
 	}
-	if len(l.queue) == 0 && l.reserved != nil {
-		text += "; its token is " + strconv.FormatInt(l.reserved.Token, 10)
+	if len(l.Queue) == 0 && l.Reserved != nil {
+		text += "; its token is " + strconv.FormatInt(l.Reserved.Token, 10)
 	}
-	if holders > 0 && l.reserved != nil && l.reserved.Token != l.queue[0].Token {
-		text += "; but " + term.Escape(show.Reservation(l.reserved)) + ": until then, a holdfast command waits at the head of the queue"
+	if holders > 0 && l.Reserved != nil && l.Reserved.Token != l.Queue[0].Token {
+		text += "; but " + term.Escape(show.Reservation(l.Reserved)) + ": until then, a holdfast command waits at the head of the queue"
 	}
-	if len(l.queue) > 0 && l.queue[0].Detached {
-		text += "; its id is " + term.Escape(term.Cut(l.queue[0].ID, term.MaxCell))
+	if len(l.Queue) > 0 && l.Queue[0].Detached {
+		text += "; its id is " + term.Escape(term.Cut(l.Queue[0].ID, term.MaxCell))
 	}
 	if holders > 1 {
 		text += fmt.Sprintf(" and %d more", holders-1)
 	}
-	if l.permits != nil {
+	if l.Permits != nil {
 		limit := "an unknown number of"
-		if l.permits.limit > 0 {
-			limit = strconv.Itoa(l.permits.limit)
+		if l.Permits.Limit > 0 {
+			limit = strconv.Itoa(l.Permits.Limit)
 		}
-		text += fmt.Sprintf("; %d of %s permits in use", l.permits.inUse, limit)
+		text += fmt.Sprintf("; %d of %s permits in use", l.Permits.InUse, limit)
 	}
 	switch {
-	case l.kind == string(locks.Shards):
+	case l.Kind == string(locks.Shards):
 		text += "; it is a set of shards"
-	case l.layout != "" && l.layout != layouts.Curator.Name && len(l.queue) > 0:
-		text += "; its layout is " + term.Escape(l.layout)
+	case l.Layout != "" && l.Layout != layouts.Curator.Name && len(l.Queue) > 0:
+		text += "; its layout is " + term.Escape(l.Layout)
 	}
 	return text
 }
 
-// places returns the queue for a table.
-func (l *located) places(now time.Time) term.Listing[int] {
-	position, waiters := make([]string, len(l.queue)), 0
-	indexes := make([]int, len(l.queue))
-	for i, e := range l.queue {
+// Places returns the queue for a table.
+func (l *Lock) Places(now time.Time) term.Listing[int] {
+	position, waiters := make([]string, len(l.Queue)), 0
+	indexes := make([]int, len(l.Queue))
+	for i, e := range l.Queue {
 		indexes[i] = i
 		switch {
 		case e.Kept:
@@ -117,11 +117,11 @@ func (l *located) places(now time.Time) term.Listing[int] {
 		}
 	}
 	of := func(f func(holdfast.Entry) string) func(int) string {
-		return func(i int) string { return f(l.queue[i].Entry) }
+		return func(i int) string { return f(l.Queue[i].Entry) }
 	}
 	columns := []term.Column[int]{
 		{Head: "POSITION", Cell: func(i int) string { return position[i] }, Ink: func(i int) term.Ink {
-			switch e := l.queue[i]; {
+			switch e := l.Queue[i]; {
 			case e.Kept:
 				return term.Faint
 			case e.Held:
@@ -139,19 +139,19 @@ func (l *located) places(now time.Time) term.Listing[int] {
 		{Head: "LABELS", Wide: true, Cell: of(labelsOf)},
 		{Head: "WHY", Cell: of(func(e holdfast.Entry) string { return e.Reason })},
 	}
-	if !slices.ContainsFunc(l.queue, func(e locks.Place) bool { return len(e.Labels) > 0 }) {
+	if !slices.ContainsFunc(l.Queue, func(e locks.Place) bool { return len(e.Labels) > 0 }) {
 		columns = slices.DeleteFunc(columns, func(c term.Column[int]) bool { return c.Head == "LABELS" })
 	}
 	return term.Listing[int]{Items: indexes, Columns: columns}
 }
 
-// lastRunText says when a job was done, and by whom.
-func lastRunText(r *once.Result) string {
-	return fmt.Sprintf("done at %s by %s, token %d", doneAt(r).Format(time.RFC3339), term.Cut(r.Owner, term.MaxCell), r.Token)
+// LastRun says when a job was done, and by whom.
+func LastRun(r *once.Result) string {
+	return fmt.Sprintf("done at %s by %s, token %d", DoneAt(r).Format(time.RFC3339), term.Cut(r.Owner, term.MaxCell), r.Token)
 }
 
-// doneAt returns when the end of a run was recorded, or its beginning if that is not known.
-func doneAt(r *once.Result) time.Time {
+// DoneAt returns when the end of a run was recorded, or its beginning if that is not known.
+func DoneAt(r *once.Result) time.Time {
 	if r.At.IsZero() {
 		return r.Began.UTC()
 	}
@@ -164,11 +164,11 @@ func inTheWay(nodes []locks.ForeignNode) []string {
 	for _, n := range nodes {
 		all = append(all, holdfast.ForeignNode(n))
 	}
-	return counts(all)
+	return Counted(all)
 }
 
-// counts returns how many nodes there are of each kind, with an example.
-func counts(nodes []holdfast.ForeignNode) []string {
+// Counted returns how many nodes there are of each kind, with an example.
+func Counted(nodes []holdfast.ForeignNode) []string {
 	var kinds []string
 	count, example := make(map[string]int), make(map[string]string)
 	for _, n := range nodes {
