@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -84,8 +83,6 @@ environment), and so can configuration files and their profiles (holdfast help c
 		help(cmd, args)
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
-	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
-		complete(g, root)
-	}
+	completing(g, root)
 	return root
 }
