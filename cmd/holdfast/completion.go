@@ -55,8 +55,3 @@ Exit codes:
 		},
 	}
 }
-
-var (
-	formatNames = []string{"table", "wide", "json", "jsonl", "name", "text"}
-	signalNames = []string{"TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL", "STOP", "CONT"}
-)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,15 +45,4 @@ func TestCompletionLeavesNoTrace(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("left %v (%v)", left, err)
 	}
-}
-
-// listenSilently returns the address of a server that accepts connections and says nothing.
-func listenSilently(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") // the system accepts
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l.Addr().String()
 }

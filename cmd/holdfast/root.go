@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/complete"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/program"
@@ -83,6 +84,6 @@ environment), and so can configuration files and their profiles (holdfast help c
 		help(cmd, args)
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
-	completing(g, root)
+	complete.Register(g, root)
 	return root
 }

@@ -1,4 +1,5 @@
-package main
+// Package complete completes commands, flags and the names of locks for the TAB key of a shell.
+package complete
 
 import (
 	"context"
@@ -24,11 +25,11 @@ import (
 	"holdfast/zklocal"
 )
 
-// completionPatience is how long the TAB key waits for the names of locks.
-const completionPatience = 500 * time.Millisecond
+// patience is how long the TAB key waits for the names of locks.
+const patience = 500 * time.Millisecond
 
-// completing gives cmd, each command below it and each flag its completion, if a shell asks for completions.
-func completing(g *conn.Flags, cmd *cobra.Command) {
+// Register gives cmd, each command below it and each flag its completion, if a shell asks for completions.
+func Register(g *conn.Flags, cmd *cobra.Command) {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
 		complete(g, cmd)
 	}
@@ -40,7 +41,7 @@ func complete(g *conn.Flags, cmd *cobra.Command) {
 		complete(g, sub)
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if of := completionOf(g, f); of != nil {
+		if of := flag(g, f); of != nil {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, of) // fails for a shared flag that has it
 		}
 	})
@@ -66,10 +67,14 @@ func complete(g *conn.Flags, cmd *cobra.Command) {
 	}
 }
 
-var layoutNames = []string{"curator", "leaderlatch", "kazoo", "go-zookeeper", "writelock", "hostrw", "sessionid", "article"}
+var (
+	layoutNames = []string{"curator", "leaderlatch", "kazoo", "go-zookeeper", "writelock", "hostrw", "sessionid", "article"}
+	formatNames = []string{"table", "wide", "json", "jsonl", "name", "text"}
+	signalNames = []string{"TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL", "STOP", "CONT"}
+)
 
-// completionOf returns the completion of a flag's value, or nil if files are right.
-func completionOf(g *conn.Flags, f *pflag.Flag) cobra.CompletionFunc {
+// flag returns the completion of a flag's value, or nil if files are right.
+func flag(g *conn.Flags, f *pflag.Flag) cobra.CompletionFunc {
 	switch f.Name {
 	case "layout":
 		return values(f, layoutNames, "named:", "form:")
@@ -142,7 +147,7 @@ func lockNames(g *conn.Flags, cmd *cobra.Command, word string) []string {
 	select {
 	case names := <-found:
 		return names
-	case <-time.After(completionPatience):
+	case <-time.After(patience):
 		return nil
 	}
 }
@@ -163,7 +168,7 @@ func findNames(g *conn.Flags, cmd *cobra.Command, word string) ([]string, error)
 	if !strings.HasPrefix(word, "/") {
 		prefix = strings.TrimSuffix(g.Namespace, "/") + "/" + word
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), completionPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cfg := t.ZK
 	if t.Dir != "" {
