@@ -1,7 +1,10 @@
 package see
 
 import (
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"holdfast"
@@ -205,4 +208,21 @@ func StateOf(first holdfast.Entry) string {
 		return "kept"
 	}
 	return "held" // in documents also of a detached lock
+}
+
+// labelsOf returns the labels of a place, such as the trace that it belongs to.
+func labelsOf(e holdfast.Entry) string {
+	var labels []string
+	for _, key := range slices.Sorted(maps.Keys(e.Labels)) {
+		labels = append(labels, key+"="+e.Labels[key])
+	}
+	return strings.Join(labels, ",")
+}
+
+// DoneAt returns when the end of a run was recorded, or its beginning if that is not known.
+func DoneAt(r *once.Result) time.Time {
+	if r.At.IsZero() {
+		return r.Began.UTC()
+	}
+	return r.At.UTC()
 }

@@ -1,10 +1,8 @@
 package see
 
 import (
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"holdfast"
@@ -78,13 +76,4 @@ func inkOf(state string) term.Ink {
 		return term.Red
 	}
 	return term.Green
-}
-
-// labelsOf returns the labels of a place, such as the trace that it belongs to.
-func labelsOf(e holdfast.Entry) string {
-	var labels []string
-	for _, key := range slices.Sorted(maps.Keys(e.Labels)) {
-		labels = append(labels, key+"="+e.Labels[key])
-	}
-	return strings.Join(labels, ",")
 }

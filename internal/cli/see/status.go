@@ -150,14 +150,6 @@ func LastRun(r *once.Result) string {
 	return fmt.Sprintf("done at %s by %s, token %d", DoneAt(r).Format(time.RFC3339), term.Cut(r.Owner, term.MaxCell), r.Token)
 }
 
-// DoneAt returns when the end of a run was recorded, or its beginning if that is not known.
-func DoneAt(r *once.Result) time.Time {
-	if r.At.IsZero() {
-		return r.Began.UTC()
-	}
-	return r.At.UTC()
-}
-
 // inTheWay says in words which nodes are in the way of a lock.
 func inTheWay(nodes []locks.ForeignNode) []string {
 	var all []holdfast.ForeignNode
