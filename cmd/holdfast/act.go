@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
@@ -146,7 +147,7 @@ func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Clien
 	}
 	if p.Reserved != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s, token %d\nIt ends this time. The next client acquires the lock within 2 seconds.\n",
-			term.Escape(name), term.Escape(reservedText(p.Reserved)), token)
+			term.Escape(name), term.Escape(show.Reservation(p.Reserved)), token)
 	}
 	if err := f.Confirm(cmd, a.Name+" it", name); err != nil {
 		return err
@@ -173,13 +174,13 @@ func changed(name string, err error) error {
 	}
 	if r := e.Kept(); r != nil {
 		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: nobody in the queue has the token %d; the lock is %s, token %d; nothing was done",
-			term.Cut(name, 80), e.Token, term.Cut(reservedText(r), 160), r.Token), Hint: "to end that time, give its token to holdfast break"}
+			term.Cut(name, 80), e.Token, term.Cut(show.Reservation(r), 160), r.Token), Hint: "to end that time, give its token to holdfast break"}
 	}
 	now := e.Holder()
 	if now == nil {
 		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s is free: nobody has the token %d", term.Cut(name, 80), e.Token)}
 	}
-	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: nobody has the token %d any more; now held by %s, token %d; nothing was done", term.Cut(name, 80), e.Token, term.Cut(holder(*now, time.Now()), 160), now.Token),
+	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: nobody has the token %d any more; now held by %s, token %d; nothing was done", term.Cut(name, 80), e.Token, term.Cut(show.Holder(*now, time.Now()), 160), now.Token),
 		Hint: "look again with holdfast status"}
 }
 
@@ -193,8 +194,8 @@ func showQueue(w io.Writer, name string, p *deed.Plan, now time.Time) {
 	case e.Held:
 		what = "holds the lock for " + forState(e, now)
 	}
-	fmt.Fprintf(w, "%s: %s %s, token %d, session %s\n", term.Escape(name), ownerOf(e), what, e.Token, sessionOf(e))
-	if how := endOfDetached(e, now); how != "" {
+	fmt.Fprintf(w, "%s: %s %s, token %d, session %s\n", term.Escape(name), show.Owner(e), what, e.Token, show.Session(e))
+	if how := show.EndOfDetached(e, now); how != "" {
 		fmt.Fprintf(w, "  %s, id %s\n", how, term.Escape(term.Cut(e.ID, term.MaxCell)))
 	}
 	waiters, next := p.Waiting()
@@ -203,6 +204,6 @@ func showQueue(w io.Writer, name string, p *deed.Plan, now time.Time) {
 	case waiters == 0:
 		fmt.Fprintln(w, "  nobody waits")
 	default:
-		fmt.Fprintf(w, "  %d waiting; next: %s\n", waiters, ownerOf(*next))
+		fmt.Fprintf(w, "  %d waiting; next: %s\n", waiters, show.Owner(*next))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	"holdfast/zk"
@@ -239,11 +240,11 @@ func findNames(g *conn.Flags, cmd *cobra.Command, word string) ([]string, error)
 func (l located) inWords(now time.Time) string {
 	switch state := l.state(); {
 	case len(l.queue) == 0 && l.reserved != nil:
-		return term.Cut(reservedText(l.reserved), 80)
+		return term.Cut(show.Reservation(l.reserved), 80)
 	case len(l.queue) == 0 || l.unreadable || state == "waiting":
 		return state
 	}
-	text := stateOf(l.queue[0].Entry) + " by " + term.Cut(holder(l.queue[0].Entry, now), 80)
+	text := show.State(l.queue[0].Entry) + " by " + term.Cut(show.Holder(l.queue[0].Entry, now), 80)
 	if waiters := l.waiters(); waiters > 0 {
 		text += ", " + strconv.Itoa(waiters) + " waiting"
 	}

@@ -57,7 +57,7 @@ func judgeLocks(f *findings, found []located, now time.Time, name func(path stri
 			case e.Session == 0:
 				stuck = append(stuck, e.Path)
 			case e.Owner == "":
-				unnamed = append(unnamed, fmt.Sprintf("%s (session 0x%x)", name(l.path), uint64(e.Session)))
+				unnamed = append(unnamed, fmt.Sprintf("%s (session %s)", name(l.path), locks.SessionText(e.Session)))
 			}
 		}
 	}

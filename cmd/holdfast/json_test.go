@@ -18,6 +18,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/cli/version"
 	"holdfast/internal/deed"
@@ -30,8 +31,8 @@ import (
 
 // schemas are the sections of docs/reference/json.md, and the structs that they describe.
 var schemas = map[string]any{
-	"LockList": lockList{}, "Lock": lockDocument{}, "Permits": permitsDocument{}, "Holder": holderDocument{}, "Waiter": waiterDocument{},
-	"Reservation": reservedDocument{}, "Run": runDocument{}, "LockEvent": eventDocument{}, "LockHistory": historyDocument{}, "HistoryEvent": historyEvent{},
+	"LockList": lockList{}, "Lock": show.Document{}, "Permits": show.Permits{}, "Holder": show.Holding{}, "Waiter": show.Waiting{},
+	"Reservation": show.Reserved{}, "Run": show.Run{}, "LockEvent": eventDocument{}, "LockHistory": historyDocument{}, "HistoryEvent": historyEvent{},
 	"SessionList": sessionList{}, "Session": sessionDocument{}, "SessionPlace": sessionPlaceDocument{},
 	"WaitGraph": graphDocument{}, "GraphOwner": ownerDocument{}, "GraphPlace": placeDocument{}, "Cycle": cycleDocument{}, "Step": stepDocument{},
 	"RunStatus": runStatus{}, "RunCommand": commandStatus{}, "Leader": leaderDocument{},
@@ -281,10 +282,10 @@ func samples() map[string]any {
 		Held: true, Token: 30, Since: t0, HeldSince: t0, Owner: "ann@web1:100", Reason: "window",
 		Detached: true, ID: "JBSWY3DPEHPK3PXP", Expires: t0.Add(time.Hour),
 	}})}
-	reserved := describe("report", "/holdfast/locks/report", nil, now)
+	reserved := show.Describe("report", "/holdfast/locks/report", nil, now)
 	reserved.APIVersion, reserved.AsOf = term.APIVersion, asOf(now)
-	reserved.reserve(&reserve.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
-	reserved.ran(&once.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
+	reserved.Reserve(&reserve.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
+	reserved.LastRun = runOf(&once.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
 	l := lockListing(g, []located{held, pool, free}, now)
 	w := &eventWriter{Flags: g}
 	event := lockwatch.Event{

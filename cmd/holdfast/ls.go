@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	layouts "holdfast/layout"
 	"holdfast/zk"
@@ -138,9 +138,9 @@ func lockListing(g *conn.Flags, found []located, now time.Time) term.Listing[loc
 		{Head: "WAITERS", Cell: func(l located) string { return strconv.Itoa(l.waiters()) }},
 		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
 		{Head: "PERMITS", Cell: func(l located) string { return l.permits.String() }},
-		{Head: "MODE", Wide: true, Cell: of(modeOf)},
+		{Head: "MODE", Wide: true, Cell: of(show.Mode)},
 		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
-		{Head: "SESSION", Wide: true, Cell: of(sessionOf)},
+		{Head: "SESSION", Wide: true, Cell: of(show.Session)},
 		{Head: "LAYOUT", Wide: true, Cell: func(l located) string { return l.layout }},
 		{Head: "PATH", Wide: true, Cell: func(l located) string { return l.path }},
 		{Head: "LABELS", Wide: true, Cell: of(labelsOf)},
@@ -164,7 +164,7 @@ func lockListing(g *conn.Flags, found []located, now time.Time) term.Listing[loc
 			return d
 		},
 		Whole: func() any {
-			list := lockList{APIVersion: term.APIVersion, Kind: "LockList", Items: []lockDocument{}, AsOf: *asOf(now)}
+			list := lockList{APIVersion: term.APIVersion, Kind: "LockList", Items: []show.Document{}, AsOf: *asOf(now)}
 			for _, l := range found {
 				list.Items = append(list.Items, describeLock(g, l, now))
 			}
@@ -174,7 +174,7 @@ func lockListing(g *conn.Flags, found []located, now time.Time) term.Listing[loc
 }
 
 // describeLock returns the document of a lock in a list.
-func describeLock(g *conn.Flags, l located, now time.Time) lockDocument {
+func describeLock(g *conn.Flags, l located, now time.Time) show.Document {
 	return l.document(g.LockName(l.path), now)
 }
 
@@ -185,17 +185,6 @@ const unreadableState = "unreadable"
 func asOf(now time.Time) *time.Time {
 	t := now.UTC().Truncate(time.Millisecond)
 	return &t
-}
-
-// sessionText returns the id of a session as all commands print it.
-func sessionText(session int64) string { return fmt.Sprintf("0x%x", uint64(session)) }
-
-// modeOf returns how a place shares the lock.
-func modeOf(e holdfast.Entry) string {
-	if e.Shared {
-		return "shared"
-	}
-	return "exclusive"
 }
 
 // inkOf returns the color of a lock's state.
@@ -211,17 +200,6 @@ func inkOf(state string) term.Ink {
 	return term.Green
 }
 
-// stateOf returns the state of a lock, by the first place in its queue.
-func stateOf(first holdfast.Entry) string {
-	switch {
-	case !first.Held: // it is about to acquire the lock
-		return "waiting"
-	case first.Kept:
-		return "kept"
-	}
-	return "held" // in documents also of a detached lock
-}
-
 // forState returns how long a holder has held the lock, or how long a waiter has waited. It is empty if the lock is
 // only kept.
 func forState(e holdfast.Entry, now time.Time) string {
@@ -229,14 +207,14 @@ func forState(e holdfast.Entry, now time.Time) string {
 		return ""
 	}
 	if e.Held {
-		return heldFor(e, now)
+		return show.HeldFor(e, now)
 	}
 	return term.Age(e.Since, now)
 }
 
 type lockList struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	Items      []lockDocument `json:"items"`
-	AsOf       time.Time      `json:"as_of"`
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Items      []show.Document `json:"items"`
+	AsOf       time.Time       `json:"as_of"`
 }

@@ -13,6 +13,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/once"
@@ -79,7 +80,7 @@ func (f *onceFlags) look(ctx context.Context, k *taker, c *zk.Client, h *holdfas
 	if !f.used {
 		return nil
 	}
-	o := onceOf(c, k.path, k.kind.layout.Layout, once.WithLock(holdfast.WithOwner(k.owner())), once.ForgetAfter(onceMemory))
+	o := onceOf(c, k.path, k.kind.layout.Layout, once.WithLock(holdfast.WithOwner(k.who)), once.ForgetAfter(onceMemory))
 	job := o.Every(f.per)
 	if f.key != "" {
 		job = o.Key(f.key)
@@ -198,16 +199,10 @@ func doneAt(r *once.Result) time.Time {
 	return r.At.UTC()
 }
 
-// runDocument is a run of --once-per in JSON.
-type runDocument struct {
-	Owner string    `json:"owner"`
-	Token string    `json:"token"`
-	Began time.Time `json:"began"` // when it joined the queue: --once-per counts from here
-	Done  time.Time `json:"done"`
-}
-
-func (d *lockDocument) ran(r *once.Result) {
-	if r != nil {
-		d.LastRun = &runDocument{r.Owner, strconv.FormatInt(r.Token, 10), r.Began.UTC(), doneAt(r)}
+// runOf returns the document of a run; nil if there is none.
+func runOf(r *once.Result) *show.Run {
+	if r == nil {
+		return nil
 	}
+	return &show.Run{Owner: r.Owner, Token: strconv.FormatInt(r.Token, 10), Began: r.Began.UTC(), Done: doneAt(r)}
 }

@@ -14,122 +14,30 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	layouts "holdfast/layout"
 	"holdfast/zk"
 )
 
-// lockDocument is a lock in JSON. 64-bit numbers are strings, because JavaScript and jq would round
-// them.
-type lockDocument struct {
-	APIVersion string           `json:"apiVersion,omitempty"` // absent in a list, which has it
-	Kind       string           `json:"kind"`
-	Name       string           `json:"name"`
-	Path       string           `json:"path"`
-	Mode       string           `json:"mode"`
-	State      string           `json:"state"`
-	Token      string           `json:"token,omitempty"`
-	Permits    *permitsDocument `json:"permits,omitempty"` // of a semaphore or slots
-	Holder     *holderDocument  `json:"holder,omitempty"`  // the first holder
-	Holders    []holderDocument `json:"holders,omitempty"` // all holders, if there are several
-	Waiters    []waiterDocument `json:"waiters"`
-	LockKind   string           `json:"lock_kind,omitempty"`
-	Layout     string           `json:"layout,omitempty"`
-	// Foreign are nodes in the way, of other locks or of other programs.
-	Foreign []string `json:"foreign,omitempty"`
-	// Reserved is what --min-hold keeps, also after the holder has ended.
-	Reserved *reservedDocument `json:"reserved,omitempty"`
-	// LastRun is the last run of --once-per.
-	LastRun *runDocument `json:"last_run,omitempty"`
-	AsOf    *time.Time   `json:"as_of,omitempty"`
-}
-
-// permitsDocument is what a semaphore has, or a set of slots.
-type permitsDocument struct {
-	InUse int `json:"in_use"`
-	Limit int `json:"limit,omitempty"` // absent if it is not known
-}
-
-func (p *permits) document() *permitsDocument {
+func (p *permits) document() *show.Permits {
 	if p == nil {
 		return nil
 	}
-	return &permitsDocument{p.inUse, p.limit}
-}
-
-type holderDocument struct {
-	Owner   string    `json:"owner"`
-	Why     string    `json:"why"`
-	Session string    `json:"session"`
-	Token   string    `json:"token"`
-	Since   time.Time `json:"since"` // when it joined the queue
-	// HeldSince is absent if it is not known. Then HeldMS counts from Since and is an upper bound.
-	HeldSince *time.Time        `json:"held_since,omitempty"`
-	HeldMS    int64             `json:"held_ms"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	// Detached: no session owns the lock, and Session is empty. Expires is absent if it never does.
-	Detached bool       `json:"detached,omitempty"`
-	ID       string     `json:"id,omitempty"`
-	Expires  *time.Time `json:"expires,omitempty"`
-}
-
-type waiterDocument struct {
-	Position  int               `json:"position"`
-	Owner     string            `json:"owner"`
-	Why       string            `json:"why"`
-	Session   string            `json:"session"`
-	Token     string            `json:"token"` // that it will have as the holder
-	Mode      string            `json:"mode"`
-	Since     time.Time         `json:"since"`
-	WaitingMS int64             `json:"waiting_ms"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	// Member: a candidate, or a worker of shards. Its program goes on meanwhile.
-	Member bool `json:"member,omitempty"`
+	return &show.Permits{InUse: p.inUse, Limit: p.limit}
 }
 
 // document returns the lock, which the user calls name, as a document.
-func (l *located) document(name string, now time.Time) lockDocument {
-	d := describe(name, l.path, l.queue, now)
+func (l *located) document(name string, now time.Time) show.Document {
+	d := show.Describe(name, l.path, l.queue, now)
 	d.Permits, d.LockKind, d.Layout = l.permits.document(), l.kind, l.layout
 	for _, node := range l.foreign {
 		d.Foreign = append(d.Foreign, node.Path)
 	}
-	d.reserve(l.reserved)
+	d.Reserve(l.reserved)
 	if s := l.state(); s == unreadableState || s == "foreign" {
 		d.State = s
-	}
-	return d
-}
-
-func describe(name, path string, queue []locks.Place, now time.Time) lockDocument {
-	d := lockDocument{Kind: "Lock", Name: name, Path: path, Mode: "exclusive", State: "free", Waiters: []waiterDocument{}}
-	for _, e := range queue {
-		since, ms := e.Since.UTC(), max(now.Sub(e.Since), 0).Milliseconds()
-		session, token := sessionText(e.Session), strconv.FormatInt(e.Token, 10)
-		if e.Held {
-			h := holderDocument{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels}
-			h.detach(e.Entry)
-			if !e.HeldSince.IsZero() {
-				held := e.HeldSince.UTC()
-				h.HeldSince, h.HeldMS = &held, max(now.Sub(held), 0).Milliseconds()
-			}
-			d.Holders = append(d.Holders, h)
-		} else {
-			d.Waiters = append(d.Waiters, waiterDocument{len(d.Waiters) + 1, e.Owner, e.Reason, session, token, modeOf(e.Entry), since, ms, e.Labels, e.Member})
-		}
-	}
-	if len(d.Holders) > 0 {
-		d.State, d.Token, d.Holder = stateOf(queue[0].Entry), d.Holders[0].Token, &d.Holders[0]
-		if queue[0].Shared {
-			d.Mode = "shared"
-		}
-	}
-	if len(queue) > 0 && len(d.Holders) == 0 {
-		d.State = string(locks.Waiting)
-	}
-	if len(d.Holders) == 1 {
-		d.Holders = nil
 	}
 	return d
 }
@@ -262,7 +170,7 @@ func (l *located) showStatus(w io.Writer, p *term.Printer, name string, now time
 	case "json", "jsonl":
 		d := l.document(name, now)
 		d.APIVersion, d.AsOf = term.APIVersion, asOf(now)
-		d.ran(l.lastRun)
+		d.LastRun = runOf(l.lastRun)
 		if p.Format == "jsonl" {
 			return term.JSONLine(w, d)
 		}
@@ -299,22 +207,22 @@ func (l *located) summary(now time.Time) string {
 	case l.unreadable:
 		text = "unreadable: no permission to read it"
 	case len(l.queue) == 0 && l.reserved != nil:
-		text = term.Escape(reservedText(l.reserved))
+		text = term.Escape(show.Reservation(l.reserved))
 	case l.state() == string(locks.Foreign):
 		text = "not free: in the way is " + term.Escape(strings.Join(inTheWay(l.foreign), ", and "))
 	case len(l.queue) == 0:
 	case holders == 0: // the waiter is at a semaphore's turnstile
 		text = "free; the first waiter is about to acquire it"
 	case l.queue[0].Kept:
-		text = "kept by " + ownerOf(l.queue[0].Entry) + " for its next use"
+		text = "kept by " + show.Owner(l.queue[0].Entry) + " for its next use"
 	default:
-		text = "held by " + holder(l.queue[0].Entry, now)
+		text = "held by " + show.Holder(l.queue[0].Entry, now)
 	}
 	if len(l.queue) == 0 && l.reserved != nil {
 		text += "; its token is " + strconv.FormatInt(l.reserved.Token, 10)
 	}
 	if holders > 0 && l.reserved != nil && l.reserved.Token != l.queue[0].Token {
-		text += "; but " + term.Escape(reservedText(l.reserved)) + ": until then, a holdfast command waits at the head of the queue"
+		text += "; but " + term.Escape(show.Reservation(l.reserved)) + ": until then, a holdfast command waits at the head of the queue"
 	}
 	if len(l.queue) > 0 && l.queue[0].Detached {
 		text += "; its id is " + term.Escape(term.Cut(l.queue[0].ID, term.MaxCell))
@@ -371,9 +279,9 @@ func (l *located) places(now time.Time) term.Listing[int] {
 		}},
 		{Head: "WHO", Cell: of(func(e holdfast.Entry) string { return e.Owner })},
 		{Head: "FOR", Cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
-		{Head: "SESSION", Cell: of(sessionOf)},
+		{Head: "SESSION", Cell: of(show.Session)},
 		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
-		{Head: "MODE", Wide: true, Cell: of(modeOf)},
+		{Head: "MODE", Wide: true, Cell: of(show.Mode)},
 		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
 		{Head: "NODE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Path })},
 		{Head: "LABELS", Wide: true, Cell: of(labelsOf)},

@@ -21,6 +21,7 @@ import (
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
+	"holdfast/internal/locks"
 	"holdfast/internal/lockwatch"
 )
 
@@ -205,7 +206,7 @@ func (w *eventWriter) document(e lockwatch.Event) eventDocument {
 	if e.Known {
 		d.Token = strconv.FormatInt(e.Token, 10)
 		if e.Session != 0 {
-			d.Session = sessionText(e.Session)
+			d.Session = locks.SessionText(e.Session)
 		}
 	}
 	if e.Type != lockwatch.Gap {
