@@ -33,7 +33,7 @@ const lockPath = "/holdfast/locks/job"
 
 func newTestTaker(srv *zktest.Server) *taker {
 	g := &conn.Flags{Namespace: "/holdfast/locks", Timeout: 10 * time.Second}
-	return &taker{Flags: g, target: conn.Target{URL: "zk://test", ZK: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: kind.Layout{Layout: layout.Curator}}, say: term.NewQueue(nil)}
+	return &taker{Flags: g, target: conn.Target{URL: "zk://test", ZK: srv.Config()}, name: "job", path: lockPath, who: conn.Owner(), kind: kindFlags{layout: kind.Layout{Layout: layout.Curator}}, say: term.NewQueue(nil)}
 }
 
 // saidBy returns what has been said on k.say so far. Nothing else may take the messages.

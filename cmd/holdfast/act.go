@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
@@ -145,7 +146,7 @@ func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Clien
 	}
 	if p.Reserved != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s, token %d\nIt ends this time. The next client acquires the lock within 2 seconds.\n",
-			term.Escape(name), term.Escape(reservedText(p.Reserved)), token)
+			term.Escape(name), term.Escape(show.Reservation(p.Reserved)), token)
 	}
 	if err := f.Confirm(cmd, a.Name+" it", name); err != nil {
 		return err

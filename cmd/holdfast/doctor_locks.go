@@ -58,7 +58,7 @@ func judgeLocks(f *findings, found []see.Lock, now time.Time, name func(path str
 			case e.Session == 0:
 				stuck = append(stuck, e.Path)
 			case e.Owner == "":
-				unnamed = append(unnamed, fmt.Sprintf("%s (session 0x%x)", name(l.Path), uint64(e.Session)))
+				unnamed = append(unnamed, fmt.Sprintf("%s (session %s)", name(l.Path), locks.SessionText(e.Session)))
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/see"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/once"
@@ -35,9 +36,9 @@ func TestTextOfOthersIsCut(t *testing.T) {
 		text  string
 		parts int
 	}{
-		"owner and reason": {ownerOf(e), 2},
-		"id":               {ownerOf(id), 1},
-		"reservation":      {term.Escape(reservedText(&reserve.Reservation{Owner: long})), 1},
+		"owner and reason": {show.Owner(e), 2},
+		"id":               {show.Owner(id), 1},
+		"reservation":      {term.Escape(show.Reservation(&reserve.Reservation{Owner: long})), 1},
 		"run":              {term.Escape(see.LastRun(&once.Result{Owner: long})), 1},
 		"status":           {l.Summary(time.Now()), 2},
 		"break":            {shown.String(), 2},

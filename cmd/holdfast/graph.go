@@ -205,12 +205,10 @@ func (w *waits) whose(o int) (text string, sessions []string) {
 		}
 	}
 	for _, s := range owner.Sessions {
-		sessions = append(sessions, hexSession(s))
+		sessions = append(sessions, locks.SessionText(s))
 	}
 	return text, sessions
 }
-
-func hexSession(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
 
 // step describes a wait.
 func (w *waits) step(s waitgraph.Step) string {

@@ -127,7 +127,7 @@ func (d *historyDocument) read(ctx context.Context, c *zk.Client, layout *locks.
 	for _, e := range l.Queue {
 		at := historyEvent{Type: "joined", At: e.Since.UTC(), Owner: e.Owner, Why: e.Reason, Token: strconv.FormatInt(e.Token, 10)}
 		if e.Session != 0 {
-			at.Session = sessionText(e.Session)
+			at.Session = locks.SessionText(e.Session)
 		}
 		d.Events = append(d.Events, at)
 		if e.Held {

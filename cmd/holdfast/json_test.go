@@ -19,6 +19,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/see"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/cli/version"
 	"holdfast/internal/deed"
@@ -31,8 +32,8 @@ import (
 
 // schemas are the sections of docs/reference/json.md, and the structs that they describe.
 var schemas = map[string]any{
-	"LockList": see.ListDocument{}, "Lock": see.Document{}, "Permits": see.PermitsDocument{}, "Holder": see.HolderDocument{}, "Waiter": see.WaiterDocument{},
-	"Reservation": see.ReservedDocument{}, "Run": see.RunDocument{}, "LockEvent": eventDocument{}, "LockHistory": historyDocument{}, "HistoryEvent": historyEvent{},
+	"LockList": see.ListDocument{}, "Lock": show.Document{}, "Permits": show.Permits{}, "Holder": show.Holding{}, "Waiter": show.Waiting{},
+	"Reservation": show.Reserved{}, "Run": show.Run{}, "LockEvent": eventDocument{}, "LockHistory": historyDocument{}, "HistoryEvent": historyEvent{},
 	"SessionList": sessionList{}, "Session": sessionDocument{}, "SessionPlace": sessionPlaceDocument{},
 	"WaitGraph": graphDocument{}, "GraphOwner": ownerDocument{}, "GraphPlace": placeDocument{}, "Cycle": cycleDocument{}, "Step": stepDocument{},
 	"RunStatus": runStatus{}, "RunCommand": commandStatus{}, "Leader": leaderDocument{},
@@ -282,10 +283,10 @@ func samples() map[string]any {
 		Held: true, Token: 30, Since: t0, HeldSince: t0, Owner: "ann@web1:100", Reason: "window",
 		Detached: true, ID: "JBSWY3DPEHPK3PXP", Expires: t0.Add(time.Hour),
 	}})}
-	reserved := see.Describe("report", "/holdfast/locks/report", nil, now)
+	reserved := show.Describe("report", "/holdfast/locks/report", nil, now)
 	reserved.APIVersion, reserved.AsOf = term.APIVersion, see.AsOf(now)
 	reserved.Reserve(&reserve.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
-	reserved.Ran(&once.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
+	reserved.LastRun = see.RunOf(&once.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
 	l := see.Listing(g.LockName, []see.Lock{held, pool, free}, now)
 	w := &eventWriter{Flags: g}
 	event := lockwatch.Event{

@@ -88,7 +88,7 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	f := k.kind
 	layout := holdfast.WithLayout(f.layout.Layout)
 	who := []holdfast.Option{
-		holdfast.WithOwner(k.owner()), holdfast.WithReason(k.why), holdfast.WithLabels(k.labels), lend.WithinSession(outer.Session(k.target.URL)).(holdfast.Option), k.metrics.observed(),
+		holdfast.WithOwner(k.who), holdfast.WithReason(k.why), holdfast.WithLabels(k.labels), lend.WithinSession(outer.Session(k.target.URL)).(holdfast.Option), k.metrics.observed(),
 	}
 	opts := append(slices.Clip(who), layout)
 	one := func(path string) holdfast.Locker {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -105,6 +104,3 @@ Exit codes:
 	cmd.Flags().BoolVar(&watch, "watch", false, "print the locks again after each change")
 	return cmd
 }
-
-// sessionText returns the id of a session as all commands print it.
-func sessionText(session int64) string { return fmt.Sprintf("0x%x", uint64(session)) }

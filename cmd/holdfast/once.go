@@ -80,7 +80,7 @@ func (f *onceFlags) look(ctx context.Context, k *taker, c *zk.Client, h *holdfas
 	if !f.used {
 		return nil
 	}
-	o := onceOf(c, k.path, k.kind.layout.Layout, once.WithLock(holdfast.WithOwner(k.owner())), once.ForgetAfter(onceMemory))
+	o := onceOf(c, k.path, k.kind.layout.Layout, once.WithLock(holdfast.WithOwner(k.who)), once.ForgetAfter(onceMemory))
 	job := o.Every(f.per)
 	if f.key != "" {
 		job = o.Key(f.key)

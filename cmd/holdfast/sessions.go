@@ -163,7 +163,7 @@ func listSessions(g *conn.Flags, cmd *cobra.Command, layout *locks.Layout, forma
 	list := sessionList{APIVersion: term.APIVersion, Kind: "SessionList", Items: []sessionDocument{}, AsOf: time.Now().UTC().Truncate(time.Millisecond)}
 	rows := [][]string{{"SESSION", "OWNER", "HOLDS", "WAITS", "LOCKS"}}
 	for _, s := range all {
-		d := sessionDocument{Kind: "Session", Session: sessionText(s.Session), Owner: s.Places[0].Owner, Held: s.Held()}
+		d := sessionDocument{Kind: "Session", Session: locks.SessionText(s.Session), Owner: s.Places[0].Owner, Held: s.Held()}
 		var locks []string
 		for _, p := range s.Places {
 			name := g.LockName(p.Lock)
@@ -201,7 +201,7 @@ func endSession(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Cl
 	if err != nil {
 		return err
 	}
-	word := deed.SessionText(id)
+	word := locks.SessionText(id)
 	i := slices.IndexFunc(all, func(s deed.SessionPlan) bool { return s.Session == id })
 	if i < 0 {
 		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("session %s has no lock below %s, and waits for none", word, term.Cut(g.Namespace, 80)), Hint: "holdfast sessions lists those that have"}
@@ -233,7 +233,7 @@ func showSession(g *conn.Flags, w io.Writer, id string, s deed.SessionPlan) {
 		case p.Held:
 			what = "held for " + show.For(p.Entry, now)
 		}
-		fmt.Fprintf(w, "  %s: %s by %s, token %d\n", term.Escape(g.LockName(p.Lock)), what, ownerOf(p.Entry), p.Token)
+		fmt.Fprintf(w, "  %s: %s by %s, token %d\n", term.Escape(g.LockName(p.Lock)), what, show.Owner(p.Entry), p.Token)
 	}
 	fmt.Fprintln(w, "Its holders are told, but the next clients do not wait for them to stop. The session itself goes on.")
 }

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
@@ -106,7 +107,7 @@ func unlockForced(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.
 	case len(queue) == 0:
 		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s is not held", term.Cut(name, 80))}
 	case !queue[0].Detached:
-		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s is not detached, but held by %s", term.Cut(name, 80), holder(queue[0].Entry, time.Now())),
+		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s is not detached, but held by %s", term.Cut(name, 80), show.Holder(queue[0].Entry, time.Now())),
 			Hint: "holdfast revoke asks the holder to release it; holdfast break takes it away"}
 	}
 	return act.Audited(ctx, g, cmd, c, deed.Entry{Action: "unlock --force"}.Of(path, queue[0].Entry), reason, func() error {

@@ -22,6 +22,7 @@ import (
 	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
+	"holdfast/internal/locks"
 	"holdfast/internal/lockwatch"
 )
 
@@ -206,7 +207,7 @@ func (w *eventWriter) document(e lockwatch.Event) eventDocument {
 	if e.Known {
 		d.Token = strconv.FormatInt(e.Token, 10)
 		if e.Session != 0 {
-			d.Session = sessionText(e.Session)
+			d.Session = locks.SessionText(e.Session)
 		}
 	}
 	if e.Type != lockwatch.Gap {

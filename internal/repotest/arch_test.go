@@ -37,7 +37,8 @@ import (
 //	cmd/holdfast → once     once → holdfast, internal/queue, internal/queue/names, zk
 //	cmd/holdfast, cmd/holdfast-mcp → internal/cli/program → internal/cli/complete, internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
 //	cmd/holdfast-ui → internal/cli/dashboard → ui, zk, internal/daemon, internal/htpasswd, internal/cli/certs, internal/cli/passwd, internal/cli/program
-//	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/show, internal/cli/who, internal/cli/outer, holdfast, internal/locks, internal/waitgraph
+//	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/outer, holdfast, internal/waitgraph
+//	cmd/holdfast, internal/cli/mcp → internal/cli/show, internal/cli/who     internal/cli/show → internal/locks, reserve     internal/cli/who → internal/cli/conn
 //	cmd/holdfast-top → internal/cli/top → internal/cli/act, internal/cli/kind, internal/cli/program, internal/cli/see
 //	cmd/holdfast, internal/cli/complete → internal/cli/see → internal/cli/show, internal/locks, once, reserve     internal/cli/kind → internal/locks, layout
 //	cmd/holdfast-tf → internal/cli/tf → terraform, internal/cli/act, internal/cli/certs, internal/cli/job, internal/cli/passwd     terraform → holdfast, zk
@@ -212,12 +213,12 @@ var arrows = map[string]part{
 		reason: "what the holdfast run around a process holds is in the environment: this package knows no server and no lock",
 	},
 	"internal/cli/who": {
-		mayImport: []string{"internal/cli/term"},
+		mayImport: []string{"internal/cli/conn", "internal/cli/term"},
 		external:  []string{"github.com/spf13"},
 		reason:    "the name of a holder is two flags: this package knows no lock",
 	},
 	"internal/cli/show": {
-		mayImport: []string{"", "internal/cli/term", "reserve"},
+		mayImport: []string{"", "internal/cli/term", "internal/locks", "reserve"},
 		reason:    "words and documents about a lock are made of what was read: this package reads nothing",
 	},
 	"internal/cli/kind": {
@@ -301,7 +302,7 @@ var arrows = map[string]part{
 		reason:    "the program is its package and a main",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/complete", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/kind", "internal/cli/man", "internal/cli/outer", "internal/cli/program", "internal/cli/see", "internal/cli/show", "internal/cli/term", "internal/cli/version", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/locks", "internal/waitgraph"},
+		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/complete", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/kind", "internal/cli/man", "internal/cli/outer", "internal/cli/program", "internal/cli/see", "internal/cli/show", "internal/cli/term", "internal/cli/version", "internal/cli/who", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/locks", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},

@@ -33,7 +33,7 @@ func ShowQueue(w io.Writer, name string, p *deed.Plan, now time.Time) {
 	case e.Held:
 		what = "holds the lock for " + show.For(e, now)
 	}
-	fmt.Fprintf(w, "%s: %s %s, token %d, session %s\n", term.Escape(name), show.Owner(e), what, e.Token, show.SessionOf(e))
+	fmt.Fprintf(w, "%s: %s %s, token %d, session %s\n", term.Escape(name), show.Owner(e), what, e.Token, show.Session(e))
 	if how := show.EndOfDetached(e, now); how != "" {
 		fmt.Fprintf(w, "  %s, id %s\n", how, term.Escape(term.Cut(e.ID, term.MaxCell)))
 	}

@@ -30,9 +30,9 @@ func Listing(name func(path string) string, found []Lock, now time.Time) term.Li
 		{Head: "WAITERS", Cell: func(l Lock) string { return strconv.Itoa(l.Waiters()) }},
 		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
 		{Head: "PERMITS", Cell: func(l Lock) string { return l.Permits.String() }},
-		{Head: "MODE", Wide: true, Cell: of(modeOf)},
+		{Head: "MODE", Wide: true, Cell: of(show.Mode)},
 		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
-		{Head: "SESSION", Wide: true, Cell: of(show.SessionOf)},
+		{Head: "SESSION", Wide: true, Cell: of(show.Session)},
 		{Head: "LAYOUT", Wide: true, Cell: func(l Lock) string { return l.Layout }},
 		{Head: "PATH", Wide: true, Cell: func(l Lock) string { return l.Path }},
 		{Head: "LABELS", Wide: true, Cell: of(labelsOf)},
@@ -56,7 +56,7 @@ func Listing(name func(path string) string, found []Lock, now time.Time) term.Li
 			return d
 		},
 		Whole: func() any {
-			list := ListDocument{APIVersion: term.APIVersion, Kind: "LockList", Items: []Document{}, AsOf: *AsOf(now)}
+			list := ListDocument{APIVersion: term.APIVersion, Kind: "LockList", Items: []show.Document{}, AsOf: *AsOf(now)}
 			for _, l := range found {
 				list.Items = append(list.Items, l.document(name(l.Path), now))
 			}

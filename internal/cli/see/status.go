@@ -22,7 +22,7 @@ func (l *Lock) Print(w io.Writer, p *term.Printer, name string, now time.Time) e
 	case "json", "jsonl":
 		d := l.document(name, now)
 		d.APIVersion, d.AsOf = term.APIVersion, AsOf(now)
-		d.Ran(l.LastRun)
+		d.LastRun = RunOf(l.LastRun)
 		if p.Format == "jsonl" {
 			return term.JSONLine(w, d)
 		}
@@ -131,9 +131,9 @@ func (l *Lock) Places(now time.Time) term.Listing[int] {
 		}},
 		{Head: "WHO", Cell: of(func(e holdfast.Entry) string { return e.Owner })},
 		{Head: "FOR", Cell: of(func(e holdfast.Entry) string { return show.For(e, now) })},
-		{Head: "SESSION", Cell: of(show.SessionOf)},
+		{Head: "SESSION", Cell: of(show.Session)},
 		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
-		{Head: "MODE", Wide: true, Cell: of(modeOf)},
+		{Head: "MODE", Wide: true, Cell: of(show.Mode)},
 		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
 		{Head: "NODE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Path })},
 		{Head: "LABELS", Wide: true, Cell: of(labelsOf)},

@@ -7,6 +7,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/locks"
 	"holdfast/reserve"
 )
 
@@ -17,7 +18,7 @@ func Owner(e holdfast.Entry) string {
 	case s == "" && e.Detached:
 		s = "id " + e.ID
 	case s == "":
-		s = "session " + Session(e.Session)
+		s = "session " + locks.SessionText(e.Session)
 	}
 	s = term.Escape(term.Cut(s, term.MaxCell))
 	if e.Reason != "" {
@@ -26,21 +27,26 @@ func Owner(e holdfast.Entry) string {
 	return s
 }
 
-// Session returns a session as ls and the servers' logs have it.
-func Session(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
+// Session returns the session of a place. No session owns a detached lock.
+func Session(e holdfast.Entry) string {
+	if e.Detached {
+		return "detached"
+	}
+	return locks.SessionText(e.Session)
+}
 
 // Holder describes the first place of a queue.
 func Holder(e holdfast.Entry, now time.Time) string {
-	s := Owner(e) + " for " + heldFor(e, now)
+	s := Owner(e) + " for " + HeldFor(e, now)
 	if how := EndOfDetached(e, now); how != "" {
 		s += " (" + how + ")"
 	}
 	return s
 }
 
-// heldFor returns how long a lock has been held. If the time is not known, it returns an upper bound:
+// HeldFor returns how long a lock has been held. If the time is not known, it returns an upper bound:
 // the time since the holder joined the queue.
-func heldFor(e holdfast.Entry, now time.Time) string {
+func HeldFor(e holdfast.Entry, now time.Time) string {
 	if e.HeldSince.IsZero() {
 		return "≤" + term.Age(e.Since, now)
 	}
@@ -76,15 +82,7 @@ func For(e holdfast.Entry, now time.Time) string {
 		return ""
 	}
 	if e.Held {
-		return heldFor(e, now)
+		return HeldFor(e, now)
 	}
 	return term.Age(e.Since, now)
-}
-
-// SessionOf returns the session of a place, for people.
-func SessionOf(e holdfast.Entry) string {
-	if e.Detached {
-		return "detached"
-	}
-	return Session(e.Session)
 }
