@@ -19,6 +19,7 @@ import (
 	"holdfast"
 	"holdfast/internal/deed"
 	"holdfast/internal/duration"
+	"holdfast/internal/locks"
 	"holdfast/zk"
 )
 
@@ -293,7 +294,7 @@ func (s *acts) failed(w http.ResponseWriter, r *http.Request, err error, begun b
 // placeNow describes a place.
 func placeNow(path string, e holdfast.Entry) actPlace {
 	p := actPlace{
-		Lock: plain(path), Token: strconv.FormatInt(e.Token, 10), Owner: plain(ownerName(e)), Why: plain(e.Reason), Session: deed.SessionText(e.Session), Held: e.Held,
+		Lock: plain(path), Token: strconv.FormatInt(e.Token, 10), Owner: plain(ownerName(e)), Why: plain(e.Reason), Session: locks.SessionText(e.Session), Held: e.Held,
 		Age: duration.Age(time.Since(e.Since)),
 	}
 	if e.Detached {
@@ -324,5 +325,5 @@ func ownerName(e holdfast.Entry) string {
 	case e.Detached:
 		return "id " + e.ID
 	}
-	return "session " + deed.SessionText(e.Session)
+	return "session " + locks.SessionText(e.Session)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"holdfast/internal/deed"
+	"holdfast/internal/locks"
 )
 
 // lookEnd makes the plan to end a session. If it cannot, it answers.
@@ -81,7 +82,7 @@ func (s *acts) askEnd(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	id := deed.SessionText(p.Session)
+	id := locks.SessionText(p.Session)
 	if len(p.Places) > mostPlaces {
 		s.access.refuse(w, r, http.StatusUnprocessableEntity, fmt.Sprintf("session %s has %d places; the page ends those with up to %d", id, len(p.Places), mostPlaces), "Use holdfast sessions end "+id+". Nothing was done.")
 		return
@@ -126,6 +127,6 @@ func (s *acts) end(w http.ResponseWriter, r *http.Request) {
 		s.failed(w, r, err, true)
 		return
 	}
-	id := s.access.flash(r, fmt.Sprintf("took %d of %d places from session %s.%s", taken, len(p.Places), deed.SessionText(p.Session), unaudited(record)))
+	id := s.access.flash(r, fmt.Sprintf("took %d of %d places from session %s.%s", taken, len(p.Places), locks.SessionText(p.Session), unaudited(record)))
 	redirect(w, r, "/sessions?flash="+url.QueryEscape(id))
 }

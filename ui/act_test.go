@@ -17,6 +17,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/deed"
+	"holdfast/internal/locks"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -137,7 +138,7 @@ func TestAClosedTabDoesNotStopAnAction(t *testing.T) {
 	if q := s.queue(t, "/locks/db"); len(q) > 0 {
 		t.Errorf("the queue is %+v", q)
 	}
-	id := deed.SessionText(s.hold(t, "/locks/b", "ada").SessionID())
+	id := locks.SessionText(s.hold(t, "/locks/b", "ada").SessionID())
 	send(gone, "POST", "/act/end", s.endForm(t, id), s.cookie)
 	if q := s.queue(t, "/locks/b"); len(q) > 0 {
 		t.Errorf("the queue is %+v", q)
@@ -242,7 +243,7 @@ func TestWhoMayNotAct(t *testing.T) {
 				cookie = cookieOf(t, s.logIn(tt.user, "correct horse"))
 			}
 			f := lockForm("/locks/db", h, "stuck")
-			f.Set("session", deed.SessionText(h.SessionID()))
+			f.Set("session", locks.SessionText(h.SessionID()))
 			if tt.change != nil {
 				tt.change(f)
 			}
@@ -278,7 +279,7 @@ func TestViewersHaveNoForm(t *testing.T) {
 	if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "<form") || !strings.Contains(w.Body.String(), "role operator") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if w := send(s, "GET", "/act/end?session="+deed.SessionText(h.SessionID()), nil, cookieOf(t, s.logIn("vic", "correct horse"))); w.Code != http.StatusForbidden {
+	if w := send(s, "GET", "/act/end?session="+locks.SessionText(h.SessionID()), nil, cookieOf(t, s.logIn("vic", "correct horse"))); w.Code != http.StatusForbidden {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -311,7 +312,7 @@ func TestASessionThatChangesIsNotEnded(t *testing.T) {
 		return h
 	}
 	a, b := lock("/locks/a"), lock("/locks/b")
-	id := deed.SessionText(a.SessionID())
+	id := locks.SessionText(a.SessionID())
 	waited := make(chan *holdfast.Hold, 1)
 	go func() { waited <- lock("/locks/queue") }()
 	for len(s.queue(t, "/locks/queue")) < 2 {
@@ -370,7 +371,7 @@ func TestASessionWithManyPlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := deed.SessionText(session.ID())
+	id := locks.SessionText(session.ID())
 	w := send(s, "GET", "/act/end?session="+id, nil, s.cookie)
 	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "holdfast sessions end "+id) {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -400,7 +401,7 @@ func TestASessionIsEnded(t *testing.T) {
 		holds = append(holds, h)
 	}
 	other := s.hold(t, "/locks/c", "bob")
-	id := deed.SessionText(holds[0].SessionID())
+	id := locks.SessionText(holds[0].SessionID())
 	w := send(s, "GET", "/act/end?session="+id, nil, s.cookie)
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "/locks/a") || !strings.Contains(w.Body.String(), "/locks/b") || strings.Contains(w.Body.String(), "/locks/c") {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -414,7 +415,7 @@ func TestASessionIsEnded(t *testing.T) {
 	if items := s.audit(t); len(items) != 1 || len(items[0].Places) != 2 || items[0].Session != id {
 		t.Errorf("%+v", items)
 	}
-	for _, bad := range []string{id, "", "0", "zz", "0x0", deed.SessionText(1)} {
+	for _, bad := range []string{id, "", "0", "zz", "0x0", locks.SessionText(1)} {
 		if w := send(s, "POST", "/act/end", url.Values{"session": {bad}, "reason": {"gone"}}, s.cookie); w.Code != http.StatusBadRequest && w.Code != http.StatusConflict {
 			t.Errorf("%q: %d", bad, w.Code)
 		}
@@ -458,7 +459,7 @@ func TestMarkupIsText(t *testing.T) {
 		wrong.Set("layout", text)
 		for _, w := range []*httptest.ResponseRecorder{
 			send(s, "GET", "/act/break?"+f.Encode(), nil, s.cookie),
-			send(s, "GET", "/act/end?session="+deed.SessionText(h.SessionID()), nil, s.cookie),
+			send(s, "GET", "/act/end?session="+locks.SessionText(h.SessionID()), nil, s.cookie),
 			send(s, "GET", "/act/end?session="+url.QueryEscape(text), nil, s.cookie),
 			send(s, "POST", "/act/break", wrong, s.cookie),
 			send(s, "POST", "/act/break", f, s.cookie),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/duration"
+	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
 )
 
@@ -232,7 +233,7 @@ func named(g *waitgraph.Blocking, o int) (text, session string) {
 	}
 	var all []string
 	for _, s := range owner.Sessions {
-		all = append(all, hex(s))
+		all = append(all, locks.SessionText(s))
 	}
 	session = strings.Join(all, " ")
 	if session == "" {

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"holdfast/internal/duration"
+	"holdfast/internal/locks"
 )
 
 // A frame is what all pages have.
@@ -190,7 +191,7 @@ var functions = template.FuncMap{
 	"text":  func(s string) string { return printable(s, maxText) },
 	"short": func(s string) string { return printable(s, 40) },
 	"tiny":  func(s string) string { return printable(s, 24) },
-	"hex":   hex,
+	"hex":   locks.SessionText,
 	"age":   age,
 	"took":  duration.Measured,
 	"utc":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
@@ -229,8 +230,6 @@ func printable(s string, most int) string {
 	}
 	return b.String()
 }
-
-func hex(session int64) string { return fmt.Sprintf("0x%x", uint64(session)) }
 
 // age returns the time since t.
 func age(now, t time.Time) string {

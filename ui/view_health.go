@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/duration"
+	"holdfast/internal/locks"
 )
 
 type healthBody struct {
@@ -38,7 +39,7 @@ func (u *UI) health(r *http.Request, v view, f *frame) {
 	}
 	b := healthBody{Gaps: gaps, Rows: [][2]string{
 		{"Locks below", u.cfg.Prefix},
-		{"Session of this page", hex(c.Session)},
+		{"Session of this page", locks.SessionText(c.Session)},
 		{"Session timeout", c.Timeout.String()},
 		{"Last answer took", duration.Measured(c.Trip)},
 		{"Complete as of", proven},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/locks"
 	"holdfast/zk"
 )
 
@@ -89,7 +90,7 @@ func (u *UI) lock(r *http.Request, v view, f *frame) {
 				h.Labels = append(h.Labels, [2]string{k, p.Labels[k]})
 			}
 			if p.Within != 0 {
-				h.Within = hex(p.Within)
+				h.Within = locks.SessionText(p.Within)
 			}
 			b.Holders = append(b.Holders, h)
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"holdfast/internal/locks"
 )
 
 const locksOnPage = 100
@@ -103,6 +105,6 @@ func hasOwner(l *lock, text string) bool {
 
 func hasText(l *lock, text string) bool {
 	return slices.ContainsFunc(l.places(), func(p place) bool {
-		return strings.Contains(strings.ToLower(p.Owner+"\x00"+p.Reason+"\x00"+hex(p.Session)), text)
+		return strings.Contains(strings.ToLower(p.Owner+"\x00"+p.Reason+"\x00"+locks.SessionText(p.Session)), text)
 	})
 }

@@ -45,7 +45,7 @@ func (u *UI) sessions(r *http.Request, v view, f *frame) {
 			}
 			s := by[p.Session]
 			if s == nil {
-				s = &sessionRow{Session: hex(p.Session)}
+				s = &sessionRow{Session: locks.SessionText(p.Session)}
 				by[p.Session] = s
 			}
 			s.Owner = cmp.Or(s.Owner, p.Owner)

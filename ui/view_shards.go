@@ -76,7 +76,7 @@ func (u *UI) shards(r *http.Request, v view, f *frame) {
 		}
 		for i, p := range l.places() {
 			if len(set.Workers) < rowsOnPage {
-				set.Workers = append(set.Workers, shardWorker{workerOf(p), hex(p.Session), i == 0, held[p.Session]})
+				set.Workers = append(set.Workers, shardWorker{workerOf(p), locks.SessionText(p.Session), i == 0, held[p.Session]})
 			}
 		}
 		b.Sets = append(b.Sets, set)

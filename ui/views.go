@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"holdfast/internal/locks"
 )
 
 // A row is a lock in a table.
@@ -99,7 +101,7 @@ func who(owner string, session int64) string {
 	case owner != "":
 		return owner
 	case session != 0:
-		return "session " + hex(session)
+		return "session " + locks.SessionText(session)
 	}
 	return "no session"
 }

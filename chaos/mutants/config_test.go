@@ -25,13 +25,13 @@ func ofConfig() []mutant {
 		},
 		{
 			number: 660, bug: "the TAB key offers names that a shell executes", where: "programs that complete names of others with cobra",
-			edits: []edit{{"cmd/holdfast/completion.go", "\t\tdefault:\n\t\t\treturn false\n", "\t\tcase r < ' ':\n\t\t\treturn false\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestNamesAreOfferedOnlyIfEveryShellTakesThemLiterally", "TestCompletionInBash"},
+			edits: []edit{{"internal/cli/complete/complete.go", "\t\tdefault:\n\t\t\treturn false\n", "\t\tcase r < ' ':\n\t\t\treturn false\n"}},
+			pkg:   "internal/cli/complete", tests: []string{"TestNamesAreOfferedOnlyIfEveryShellTakesThemLiterally"},
 		},
 		{
 			number: 661, bug: "the TAB key makes the directory of a store", where: "–",
 			edits: []edit{{
-				"cmd/holdfast/completion.go", "\t\tnc, err := zklocal.DialHost(ctx, t.Dir)\n",
+				"internal/cli/complete/complete.go", "\t\tnc, err := zklocal.DialHost(ctx, t.Dir)\n",
 				"\t\tstore, err := zklocal.Open(zklocal.Config{Dir: t.Dir})\n\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tdefer store.Close()\n\t\tnc, err := zklocal.DialHost(ctx, t.Dir)\n",
 			}},
 			pkg: "cmd/holdfast", tests: []string{"TestCompletionLeavesNoTrace"},

@@ -129,12 +129,12 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 150, bug: "a lock that was waited for shows the time since it was asked for", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/notice.go", "return term.Age(e.HeldSince, now)", "return term.Age(e.Since, now)"}},
+			edits: []edit{{"internal/cli/show/show.go", "return term.Age(e.HeldSince, now)", "return term.Age(e.Since, now)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestHeldForIsTheTenuresTime"},
 		},
 		{
 			number: 151, bug: "an upper bound of the time of a tenure is told as the time", where: "–",
-			edits: []edit{{"cmd/holdfast/notice.go", "return \"≤\" + term.Age(e.Since, now)", "return term.Age(e.Since, now)"}},
+			edits: []edit{{"internal/cli/show/show.go", "return \"≤\" + term.Age(e.Since, now)", "return term.Age(e.Since, now)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestHeldForIsTheTenuresTime"},
 		},
 		{

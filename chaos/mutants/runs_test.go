@@ -80,7 +80,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 714, bug: "the text of another user's node is printed whole", where: "ours until 24 November",
-			edits: []edit{{"cmd/holdfast/notice.go", "s = term.Escape(term.Cut(s, term.MaxCell))", "s = term.Escape(s)"}},
+			edits: []edit{{"internal/cli/show/show.go", "s = term.Escape(term.Cut(s, term.MaxCell))", "s = term.Escape(s)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestTextOfOthersIsCut"},
 		},
 		{

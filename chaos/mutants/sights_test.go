@@ -73,8 +73,8 @@ func ofSights() []mutant {
 		},
 		{
 			number: 743, bug: "top shows the data of a server that is slow all the time as new", where: "ours, until issue 17",
-			edits: []edit{{"cmd/holdfast/top_model.go", "*topPerLock+topLate:", "*topPerLock+time.Hour:"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestTopOfASlowServerIsOld"},
+			edits: []edit{{"internal/cli/top/model.go", "*perLock+late:", "*perLock+time.Hour:"}},
+			pkg:   "internal/cli/top", tests: []string{"TestTopOfASlowServerIsOld"},
 		},
 		{
 			number: 744, bug: "doctor takes servers for separate services because a node was perhaps not made", where: "ours, until issue 17",

@@ -5,33 +5,33 @@ func ofTop() []mutant {
 	return []mutant{
 		{
 			number: 700, bug: "top keeps a row selected, not a lock, so b is about another lock when the rows move", where: "–",
-			edits: []edit{{"cmd/holdfast/top_model.go", "return l.key() == m.path }); i >= 0 {", "return l.key() == m.path }); i == m.row {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestTopKeepsTheSelectedLock"},
+			edits: []edit{{"internal/cli/top/model.go", "return l.Key() == m.path }); i >= 0 {", "return l.Key() == m.path }); i == m.row {"}},
+			pkg:   "internal/cli/top", tests: []string{"TestTopKeepsTheSelectedLock"},
 		},
 		{
 			number: 701, bug: "top shows the data from before the loss of the server as new", where: "–",
-			edits: []edit{{"cmd/holdfast/top_model.go", "case !down.IsZero():\n\t\treturn \"no server", "case !down.IsZero() && m.failed != nil:\n\t\treturn \"no server"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestTopShowsOldDataAsOld"},
+			edits: []edit{{"internal/cli/top/model.go", "case !down.IsZero():\n\t\treturn \"no server", "case !down.IsZero() && m.failed != nil:\n\t\treturn \"no server"}},
+			pkg:   "internal/cli/top", tests: []string{"TestTopShowsOldDataAsOld"},
 		},
 		{
 			number: 702, bug: "the times of old data go on in top", where: "–",
-			edits: []edit{{"cmd/holdfast/top_view.go", "\t\tat = m.asOf // of old data, no time goes on\n", "\t\tat = now\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestTopShowsOldDataAsOld"},
+			edits: []edit{{"internal/cli/top/view.go", "\t\tat = m.asOf // of old data, no time goes on\n", "\t\tat = now\n"}},
+			pkg:   "internal/cli/top", tests: []string{"TestTopShowsOldDataAsOld"},
 		},
 		{
 			number: 703, bug: "top begins a reading while another one is under way", where: "–",
-			edits: []edit{{"cmd/holdfast/top_model.go", "\tif !m.reading.IsZero() {\n\t\treturn nil\n\t}\n", ""}},
-			pkg:   "cmd/holdfast", tests: []string{"TestTopReadsOneAtATime"},
+			edits: []edit{{"internal/cli/top/model.go", "\tif !m.reading.IsZero() {\n\t\treturn nil\n\t}\n", ""}},
+			pkg:   "internal/cli/top", tests: []string{"TestTopReadsOneAtATime"},
 		},
 		{
 			number: 704, bug: "top asks about one holder and breaks the next one", where: "–",
-			edits: []edit{{"cmd/holdfast/top_model.go", "if i < 0 || !m.asking.holds(m.list[i]) {", "if i >= 0 {\n\t\tm.asking.places = m.list[i].queue[:1]\n\t} else {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestTopAsks"},
+			edits: []edit{{"internal/cli/top/model.go", "if i < 0 || !m.asking.holds(m.list[i]) {", "if i >= 0 {\n\t\tm.asking.places = m.list[i].Queue[:1]\n\t} else {"}},
+			pkg:   "internal/cli/top", tests: []string{"TestTopAsks"},
 		},
 		{
 			number: 705, bug: "an owner's name moves the cursor in top's table", where: "–",
-			edits: []edit{{"cmd/holdfast/top_view.go", "\t\t\ttext := term.Escape(term.Cut(c.Text, term.MaxCell))\n", "\t\t\ttext := term.Cut(c.Text, term.MaxCell)\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestTopFitsTheScreen"},
+			edits: []edit{{"internal/cli/top/view.go", "\t\t\ttext := term.Escape(term.Cut(c.Text, term.MaxCell))\n", "\t\t\ttext := term.Cut(c.Text, term.MaxCell)\n"}},
+			pkg:   "internal/cli/top", tests: []string{"TestTopFitsTheScreen"},
 		},
 	}
 }

@@ -51,7 +51,7 @@ type taker struct {
 	wait    time.Duration
 	say     *term.Sayer
 	quiet   bool
-	who     string // instead of user@host:pid
+	who     string // in the queue
 	labels  map[string]string
 	once    onceFlags
 	minHold time.Duration

@@ -18,6 +18,8 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/layout"
 	"holdfast/once"
@@ -31,7 +33,7 @@ const lockPath = "/holdfast/locks/job"
 
 func newTestTaker(srv *zktest.Server) *taker {
 	g := &conn.Flags{Namespace: "/holdfast/locks", Timeout: 10 * time.Second}
-	return &taker{Flags: g, target: conn.Target{URL: "zk://test", ZK: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{Layout: layout.Curator}}, say: term.NewQueue(nil)}
+	return &taker{Flags: g, target: conn.Target{URL: "zk://test", ZK: srv.Config()}, name: "job", path: lockPath, who: conn.Owner(), kind: kindFlags{layout: kind.Layout{Layout: layout.Curator}}, say: term.NewQueue(nil)}
 }
 
 // saidBy returns what has been said on k.say so far. Nothing else may take the messages.
@@ -433,15 +435,15 @@ func TestListFindsLocksBelowLocks(t *testing.T) {
 			{"/q/q", nil},
 			{"/", []string{"/ns/db", "/ns/db/deep/er", "/ns/db/migrate", "/ns/dbx", "/other"}},
 		} {
-			found, err := lockQuery{tt.prefix, "/", nil}.read(context.Background(), c)
+			found, err := see.Query{Prefix: tt.prefix, Namespace: "/"}.Read(context.Background(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
 			for _, l := range found {
-				got = append(got, l.path)
-				if len(l.queue) != 1 {
-					t.Errorf("%s: the queue of %s is %v; want one holder", tt.prefix, l.path, l.queue)
+				got = append(got, l.Path)
+				if len(l.Queue) != 1 {
+					t.Errorf("%s: the queue of %s is %v; want one holder", tt.prefix, l.Path, l.Queue)
 				}
 			}
 			if !slices.Equal(got, tt.want) {
@@ -459,17 +461,17 @@ func TestListShowsSlotsAsOneLock(t *testing.T) {
 		c := srv.Client()
 		want := func(places ...string) {
 			t.Helper()
-			found, err := lockQuery{"/ns/", "/", nil}.read(t.Context(), c)
+			found, err := see.Query{Prefix: "/ns/", Namespace: "/"}.Read(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
 			for _, l := range found {
-				for _, e := range l.queue {
-					got = append(got, l.path+" "+e.Name)
+				for _, e := range l.Queue {
+					got = append(got, l.Path+" "+e.Name)
 				}
-				if len(l.queue) == 0 {
-					got = append(got, l.path)
+				if len(l.Queue) == 0 {
+					got = append(got, l.Path)
 				}
 			}
 			if !slices.Equal(got, places) {
@@ -502,12 +504,12 @@ func TestListShowsNoMarksOfAOnce(t *testing.T) {
 		defer srv.Close()
 		c := srv.Client()
 		paths := func() (paths []string) {
-			found, err := lockQuery{"/ns/", "/", nil}.read(t.Context(), c)
+			found, err := see.Query{Prefix: "/ns/", Namespace: "/"}.Read(t.Context(), c)
 			if err != nil {
 				t.Error(err)
 			}
 			for _, l := range found {
-				paths = append(paths, l.path)
+				paths = append(paths, l.Path)
 			}
 			return paths
 		}

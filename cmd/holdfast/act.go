@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
@@ -12,6 +10,8 @@ import (
 
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
@@ -89,7 +89,7 @@ Exit codes:
 func newAction(g *conn.Flags, a deed.Action, cmd *cobra.Command) *cobra.Command {
 	var token string
 	var act act.Flags
-	var layout layoutFlag
+	var layout kind.Layout
 	var forget forgetFlags
 	cmd.Args = term.Operands("lock")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -109,12 +109,12 @@ func newAction(g *conn.Flags, a deed.Action, cmd *cobra.Command) *cobra.Command 
 			return err
 		}
 		return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-			return perform(ctx, g, cmd, c, a, act, args[0], path, n, layout.asked())
+			return perform(ctx, g, cmd, c, a, act, args[0], path, n, layout.Asked())
 		})
 	}
 	cmd.Flags().StringVar(&token, "token", "", "token of the holder, as holdfast status shows it")
 	act.Register(cmd)
-	layout.register(cmd)
+	layout.Register(cmd)
 	if a.Ends {
 		forget.register(cmd)
 	}
@@ -138,71 +138,22 @@ func parseToken(command, text, name string) (int64, error) {
 func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, a deed.Action, f act.Flags, name, path string, token int64, layout *locks.Layout) error {
 	p, err := deed.Look(ctx, c, a, path, layout, token)
 	if err != nil {
-		return changed(name, err)
+		return act.Changed(name, err)
 	}
 	if len(p.Places) > 0 {
-		showQueue(cmd.ErrOrStderr(), name, p, time.Now())
+		act.ShowQueue(cmd.ErrOrStderr(), name, p, time.Now())
 		fmt.Fprintln(cmd.ErrOrStderr(), a.Does)
 	}
 	if p.Reserved != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s, token %d\nIt ends this time. The next client acquires the lock within 2 seconds.\n",
-			term.Escape(name), term.Escape(reservedText(p.Reserved)), token)
+			term.Escape(name), term.Escape(show.Reservation(p.Reserved)), token)
 	}
 	if err := f.Confirm(cmd, a.Name+" it", name); err != nil {
 		return err
 	}
-	if err := carryOut(ctx, g, cmd, c, p, name, f.Reason); err != nil {
+	if err := act.CarryOut(ctx, g, cmd, c, p, name, f.Reason); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.Done, term.Escape(name), token)
 	return err
-}
-
-// carryOut carries p out, and prints the audit line.
-func carryOut(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, p *deed.Plan, name, reason string) error {
-	record, err := p.Do(ctx, c, deed.By{Name: conn.Owner(), Reason: reason})
-	act.TellAudit(g, cmd, record, err)
-	return changed(name, err)
-}
-
-// changed gives the error for a token that nobody has its exit code and the name of the lock. Other errors stay.
-func changed(name string, err error) error {
-	e, ok := errors.AsType[*deed.ChangedError](err)
-	if !ok {
-		return err
-	}
-	if r := e.Kept(); r != nil {
-		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: nobody in the queue has the token %d; the lock is %s, token %d; nothing was done",
-			term.Cut(name, 80), e.Token, term.Cut(reservedText(r), 160), r.Token), Hint: "to end that time, give its token to holdfast break"}
-	}
-	now := e.Holder()
-	if now == nil {
-		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s is free: nobody has the token %d", term.Cut(name, 80), e.Token)}
-	}
-	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: nobody has the token %d any more; now held by %s, token %d; nothing was done", term.Cut(name, 80), e.Token, term.Cut(holder(*now, time.Now()), 160), now.Token),
-		Hint: "look again with holdfast status"}
-}
-
-// showQueue describes the places that are to be acted on, and those behind them. p.Places must not be empty.
-func showQueue(w io.Writer, name string, p *deed.Plan, now time.Time) {
-	e := p.Places[0]
-	what := "waits for " + forState(e, now)
-	switch {
-	case e.Kept:
-		what = "keeps the lock for its next use"
-	case e.Held:
-		what = "holds the lock for " + forState(e, now)
-	}
-	fmt.Fprintf(w, "%s: %s %s, token %d, session %s\n", term.Escape(name), ownerOf(e), what, e.Token, sessionOf(e))
-	if how := endOfDetached(e, now); how != "" {
-		fmt.Fprintf(w, "  %s, id %s\n", how, term.Escape(term.Cut(e.ID, term.MaxCell)))
-	}
-	waiters, next := p.Waiting()
-	switch {
-	case !e.Held:
-	case waiters == 0:
-		fmt.Fprintln(w, "  nobody waits")
-	default:
-		fmt.Fprintf(w, "  %d waiting; next: %s\n", waiters, ownerOf(*next))
-	}
 }

@@ -102,36 +102,3 @@ func (k *taker) lockDetached() error {
 	k.say.Line("to release %s: holdfast unlock --id %s %[1]s", term.Escape(k.name), c.ID)
 	return nil
 }
-
-// endOfDetached says how a detached lock ends, for people. It is "" for other locks.
-func endOfDetached(e holdfast.Entry, now time.Time) string {
-	switch {
-	case !e.Detached:
-		return ""
-	case e.Expires.IsZero():
-		return "detached, without expiry"
-	case !now.Before(e.Expires):
-		return "detached, expired"
-	}
-	return "detached, expires in " + term.Age(now, e.Expires)
-}
-
-// detach adds what a detached lock has and others do not.
-func (h *holderDocument) detach(e holdfast.Entry) {
-	if !e.Detached {
-		return
-	}
-	h.Detached, h.ID, h.Session = true, e.ID, ""
-	if !e.Expires.IsZero() {
-		expires := e.Expires.UTC()
-		h.Expires = &expires
-	}
-}
-
-// sessionOf returns the session of a place, for people.
-func sessionOf(e holdfast.Entry) string {
-	if e.Detached {
-		return "detached"
-	}
-	return sessionText(e.Session)
-}

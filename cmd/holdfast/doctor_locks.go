@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	"holdfast/zk"
@@ -17,7 +18,7 @@ const manyEmpty = 1000
 // examineLocks looks through the directory of the locks for leftovers.
 func (d *doctor) examineLocks(ctx context.Context, c *zk.Client) (f findings) {
 	dir := d.lockDirectory()
-	found, err := lockQuery{dir + "/", dir, nil}.read(ctx, c)
+	found, err := see.Query{Prefix: dir + "/", Namespace: dir}.Read(ctx, c)
 	switch {
 	case ctx.Err() != nil:
 		f.warning("locks", "give more time with --timeout", "the directory %s is too large for the time that was left", term.Cut(dir, 100))
@@ -31,33 +32,33 @@ func (d *doctor) examineLocks(ctx context.Context, c *zk.Client) (f findings) {
 }
 
 // judgeLocks reports places that look like leftovers. name returns the user's name of a lock.
-func judgeLocks(f *findings, found []located, now time.Time, name func(path string) string) {
+func judgeLocks(f *findings, found []see.Lock, now time.Time, name func(path string) string) {
 	held, waiting, empty := 0, 0, 0
 	var stuck, expired, unnamed, unreadable []string
 	for _, l := range found {
 		switch {
-		case l.unreadable:
-			unreadable = append(unreadable, name(l.path))
+		case l.Unreadable:
+			unreadable = append(unreadable, name(l.Path))
 			continue
-		case l.kind == string(locks.Shards): // its queues are in the list, too
+		case l.Kind == string(locks.Shards): // its queues are in the list, too
 			continue
-		case len(l.queue) == 0:
+		case len(l.Queue) == 0:
 			empty++
 			continue
 		}
 		held++
-		for _, e := range l.queue {
+		for _, e := range l.Queue {
 			if !e.Held && !e.Member {
 				waiting++
 			}
 			switch {
 			case e.Detached && !e.Expires.IsZero() && now.Sub(e.Expires) > clockApart:
-				expired = append(expired, name(l.path))
+				expired = append(expired, name(l.Path))
 			case e.Detached: // on purpose
 			case e.Session == 0:
 				stuck = append(stuck, e.Path)
 			case e.Owner == "":
-				unnamed = append(unnamed, fmt.Sprintf("%s (session 0x%x)", name(l.path), uint64(e.Session)))
+				unnamed = append(unnamed, fmt.Sprintf("%s (session %s)", name(l.Path), locks.SessionText(e.Session)))
 			}
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/zk"
 	"holdfast/zktest"
@@ -239,7 +240,7 @@ func TestDoctorFindsLeftovers(t *testing.T) {
 	over := window
 	over.Expires = now.Add(-time.Minute)
 	var f findings
-	judgeLocks(&f, []located{{path: "/l/a", queue: queue}, {path: "/l/b"}, {path: "/l/window", queue: placed([]holdfast.Entry{window})}, {path: "/l/over", queue: placed([]holdfast.Entry{over})}}, now, func(path string) string { return strings.TrimPrefix(path, "/l/") })
+	judgeLocks(&f, []see.Lock{{Path: "/l/a", Queue: queue}, {Path: "/l/b"}, {Path: "/l/window", Queue: placed([]holdfast.Entry{window})}, {Path: "/l/over", Queue: placed([]holdfast.Entry{over})}}, now, func(path string) string { return strings.TrimPrefix(path, "/l/") })
 	want := []string{
 		"problem 1 place owned by no session, which stays until somebody removes it: /l/a/x-lock-0000000001",
 		"warning 1 detached lock that has expired: over",
@@ -250,7 +251,7 @@ func TestDoctorFindsLeftovers(t *testing.T) {
 		t.Errorf("got\n%q; want\n%q", got, want)
 	}
 	f = nil
-	judgeLocks(&f, make([]located, manyEmpty), now, func(path string) string { return path })
+	judgeLocks(&f, make([]see.Lock, manyEmpty), now, func(path string) string { return path })
 	found(t, f[:1], stateWarning, "1000 empty directories")
 }
 

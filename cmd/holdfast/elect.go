@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/who"
 	"holdfast/zk"
 )
 
@@ -21,7 +22,7 @@ func newElect(g *conn.Flags) *cobra.Command {
 	var ends job.Flags
 	var page httpFlag
 	var metrics metricsFlag
-	var who whoFlags
+	var who who.Flags
 	var codes codeFlags
 	var value string
 	var observe, once bool
@@ -113,7 +114,7 @@ name is empty if nobody leads or the leader is not known.
 			if err != nil {
 				return err
 			}
-			for _, check := range []func() error{func() error { return who.apply(k) }, codes.check} {
+			for _, check := range []func() error{func() (err error) { k.who, k.labels, err = who.Read(); return err }, codes.check} {
 				if err := check(); err != nil {
 					return err
 				}
@@ -132,7 +133,7 @@ name is empty if nobody leads or the leader is not known.
 			}
 			k.campaign, k.value = true, value
 			if !cmd.Flags().Changed("value") {
-				k.value = k.owner()
+				k.value = k.who
 			}
 			return codes.end(k.run(ends.Command(args), ending, syscall.Signal(ends.Signal)))
 		},
@@ -140,14 +141,14 @@ name is empty if nobody leads or the leader is not known.
 	wait.registerTry(cmd, "another candidate is ahead.")
 	term.DurationVar(cmd.Flags(), &wait.wait, "wait", "w", 0, "wait at most this long to lead, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
 	cmd.Flags().StringVar(&wait.why, "why", "", "") // only to refuse it with a hint
-	who.registerWho(cmd, "name of the candidate: the default of --value, and HOLDFAST_OWNER of the command")
-	cmd.Flags().StringArrayVar(&who.labels, "label", nil, "") // only to refuse it with a hint
+	who.RegisterName(cmd, "name of the candidate: the default of --value, and HOLDFAST_OWNER of the command")
+	cmd.Flags().StringArray("label", nil, "") // only to refuse it with a hint
 	for _, refused := range []string{"why", "label"} {
 		_ = cmd.Flags().MarkHidden(refused)
 	}
 	codes.registerBusy(cmd, "another candidate is ahead or the wait timed out")
 	codes.registerLost(cmd)
-	kind.layout.register(cmd)
+	kind.layout.Register(cmd)
 	ends.Register(cmd)
 	page.register(cmd)
 	metrics.register(cmd)

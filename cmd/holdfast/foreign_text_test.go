@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/see"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/once"
@@ -26,18 +29,18 @@ func TestTextOfOthersIsCut(t *testing.T) {
 	long := strings.Repeat("\xff", 1<<20)
 	e := holdfast.Entry{Owner: long, Reason: long}
 	id := holdfast.Entry{Detached: true, ID: long, Held: true}
-	l := located{queue: placed([]holdfast.Entry{id})}
+	l := see.Lock{Queue: placed([]holdfast.Entry{id})}
 	var shown strings.Builder
-	showQueue(&shown, "x", &deed.Plan{Queue: l.queue, Places: []holdfast.Entry{id}}, time.Now())
+	act.ShowQueue(&shown, "x", &deed.Plan{Queue: l.Queue, Places: []holdfast.Entry{id}}, time.Now())
 	for name, tt := range map[string]struct {
 		text  string
 		parts int
 	}{
-		"owner and reason": {ownerOf(e), 2},
-		"id":               {ownerOf(id), 1},
-		"reservation":      {term.Escape(reservedText(&reserve.Reservation{Owner: long})), 1},
-		"run":              {term.Escape(lastRunText(&once.Result{Owner: long})), 1},
-		"status":           {l.summary(time.Now()), 2},
+		"owner and reason": {show.Owner(e), 2},
+		"id":               {show.Owner(id), 1},
+		"reservation":      {term.Escape(show.Reservation(&reserve.Reservation{Owner: long})), 1},
+		"run":              {term.Escape(see.LastRun(&once.Result{Owner: long})), 1},
+		"status":           {l.Summary(time.Now()), 2},
 		"break":            {shown.String(), 2},
 	} {
 		if len(tt.text) > tt.parts*most {

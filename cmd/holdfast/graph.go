@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
@@ -21,7 +22,7 @@ import (
 type graphFlags struct {
 	dot, cycles, exitCode bool
 	format                term.Format
-	layout                layoutFlag
+	layout                kind.Layout
 }
 
 func newGraph(g *conn.Flags) *cobra.Command {
@@ -120,7 +121,7 @@ type waits struct {
 func readWaits(g *conn.Flags, cmd *cobra.Command, prefix string, f *graphFlags) (*waits, error) {
 	var w *waits
 	err := g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
-		w, err = waitsBelow(ctx, g, c, prefix, f.layout.asked())
+		w, err = waitsBelow(ctx, g, c, prefix, f.layout.Asked())
 		return err
 	})
 	if err != nil {
@@ -204,12 +205,10 @@ func (w *waits) whose(o int) (text string, sessions []string) {
 		}
 	}
 	for _, s := range owner.Sessions {
-		sessions = append(sessions, hexSession(s))
+		sessions = append(sessions, locks.SessionText(s))
 	}
 	return text, sessions
 }
-
-func hexSession(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
 
 // step describes a wait.
 func (w *waits) step(s waitgraph.Step) string {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/cli/term"
+	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
 )
 
@@ -155,7 +156,7 @@ func (w *waits) placeDocument(r waitgraph.Ref) placeDocument {
 	}
 	return placeDocument{
 		Name: w.g.LockName(l.Path), Path: l.Path, LockKind: l.Kind, Layout: l.Layout, Mode: mode, Node: p.Node,
-		Session: hexSession(p.Session), Why: p.Reason, Since: p.Since.UTC(),
+		Session: locks.SessionText(p.Session), Why: p.Reason, Since: p.Since.UTC(),
 	}
 }
 

@@ -163,7 +163,7 @@ func TestPlantedDeadlocksAreFound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			holds[i], sessions = h, append(sessions, hexSession(h.SessionID()))
+			holds[i], sessions = h, append(sessions, locks.SessionText(h.SessionID()))
 		}
 		for i := range n {
 			if d := documentOf(t, url); len(d.Cycles) != 0 {
@@ -204,7 +204,7 @@ func TestPlantedDeadlocksAreFound(t *testing.T) {
 		// The victim gives up its wait and its lock.
 		victim := d.Owners[d.Cycles[0].Victim].Sessions[0]
 		for i, h := range holds {
-			if hexSession(h.SessionID()) == victim {
+			if locks.SessionText(h.SessionID()) == victim {
 				cancels[i]()
 				if err := h.Unlock(); err != nil {
 					t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
@@ -49,7 +51,7 @@ type historyEvent struct {
 
 func newHistory(g *conn.Flags) *cobra.Command {
 	var p term.Printer
-	var layout layoutFlag
+	var layout kind.Layout
 	cmd := &cobra.Command{
 		Use:   "history [flags] LOCK",
 		Short: "Show what is known of a lock's past",
@@ -84,14 +86,14 @@ Exit codes:
 				return err
 			}
 			d := historyDocument{APIVersion: term.APIVersion, Kind: "LockHistory", Name: args[0], Path: path, Events: []historyEvent{}}
-			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error { return d.read(ctx, c, layout.asked()) })
+			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error { return d.read(ctx, c, layout.Asked()) })
 			if err != nil {
 				return err
 			}
 			if d.AuditError != "" {
 				g.Log.Warn(cmd, "the audit lines are missing: %s: %s", deed.Path, d.AuditError)
 			}
-			d.AsOf = *asOf(time.Now())
+			d.AsOf = *see.AsOf(time.Now())
 			if err := d.print(cmd.OutOrStdout(), &p); err != nil {
 				return err
 			}
@@ -102,7 +104,7 @@ Exit codes:
 		},
 	}
 	p.Register(cmd)
-	layout.register(cmd)
+	layout.Register(cmd)
 	return cmd
 }
 
@@ -125,7 +127,7 @@ func (d *historyDocument) read(ctx context.Context, c *zk.Client, layout *locks.
 	for _, e := range l.Queue {
 		at := historyEvent{Type: "joined", At: e.Since.UTC(), Owner: e.Owner, Why: e.Reason, Token: strconv.FormatInt(e.Token, 10)}
 		if e.Session != 0 {
-			at.Session = sessionText(e.Session)
+			at.Session = locks.SessionText(e.Session)
 		}
 		d.Events = append(d.Events, at)
 		if e.Held {
@@ -252,4 +254,13 @@ func (d *historyDocument) summary() string {
 		return "has no queue now"
 	}
 	return fmt.Sprintf("has had at most %d clients since %s; %d are there now", d.Joined, d.Since.Format(time.RFC3339), d.Present)
+}
+
+// get reads the data of a node.
+func get(ctx context.Context, c *zk.Client, path string) (data []byte, err error) {
+	err = zk.Retry(ctx, func() (err error) {
+		data, _, err = c.Get(ctx, path)
+		return err
+	})
+	return data, err
 }

@@ -18,6 +18,8 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/see"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/cli/version"
 	"holdfast/internal/deed"
@@ -30,8 +32,8 @@ import (
 
 // schemas are the sections of docs/reference/json.md, and the structs that they describe.
 var schemas = map[string]any{
-	"LockList": lockList{}, "Lock": lockDocument{}, "Permits": permitsDocument{}, "Holder": holderDocument{}, "Waiter": waiterDocument{},
-	"Reservation": reservedDocument{}, "Run": runDocument{}, "LockEvent": eventDocument{}, "LockHistory": historyDocument{}, "HistoryEvent": historyEvent{},
+	"LockList": see.ListDocument{}, "Lock": show.Document{}, "Permits": show.Permits{}, "Holder": show.Holding{}, "Waiter": show.Waiting{},
+	"Reservation": show.Reserved{}, "Run": show.Run{}, "LockEvent": eventDocument{}, "LockHistory": historyDocument{}, "HistoryEvent": historyEvent{},
 	"SessionList": sessionList{}, "Session": sessionDocument{}, "SessionPlace": sessionPlaceDocument{},
 	"WaitGraph": graphDocument{}, "GraphOwner": ownerDocument{}, "GraphPlace": placeDocument{}, "Cycle": cycleDocument{}, "Step": stepDocument{},
 	"RunStatus": runStatus{}, "RunCommand": commandStatus{}, "Leader": leaderDocument{},
@@ -268,27 +270,27 @@ func samples() map[string]any {
 	t0 := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	now := t0.Add(90 * time.Second)
 	g := &conn.Flags{Namespace: "/holdfast/locks"}
-	held := located{path: "/holdfast/locks/db/migrate", queue: placed([]holdfast.Entry{
+	held := see.Lock{Path: "/holdfast/locks/db/migrate", Queue: placed([]holdfast.Entry{
 		{Path: "/holdfast/locks/db/migrate/_c_a-lock-0000000004", Held: true, Token: 9007199254740993, Session: 0x100200a0001, Since: t0, HeldSince: t0.Add(2 * time.Second), Owner: "ann@web1:100", Reason: "schema 42", Labels: map[string]string{"team": "data"}},
 		{Path: "/holdfast/locks/db/migrate/_c_b-lock-0000000005", Token: 9007199254740995, Session: 0x100200a0002, Since: t0.Add(time.Minute), Owner: "bob@web2:7", Labels: map[string]string{"team": "web"}},
 	})}
-	pool := located{path: "/holdfast/locks/pool", permits: &permits{2, 3}, queue: placed([]holdfast.Entry{
+	pool := see.Lock{Path: "/holdfast/locks/pool", Permits: &see.Permits{InUse: 2, Limit: 3}, Queue: placed([]holdfast.Entry{
 		{Name: "leases/_c_a-lease-0000000001", Held: true, Shared: true, Token: 21, Session: 0xa, Since: t0, Owner: "ann@web1:100"},
 		{Name: "leases/_c_a-lease-0000000002", Held: true, Shared: true, Token: 22, Session: 0xb, Since: t0, Owner: "bob@web2:7"},
 	})}
-	free := located{path: "/elsewhere/job"}
-	detached := located{path: "/holdfast/locks/deploy", queue: placed([]holdfast.Entry{{
+	free := see.Lock{Path: "/elsewhere/job"}
+	detached := see.Lock{Path: "/holdfast/locks/deploy", Queue: placed([]holdfast.Entry{{
 		Held: true, Token: 30, Since: t0, HeldSince: t0, Owner: "ann@web1:100", Reason: "window",
 		Detached: true, ID: "JBSWY3DPEHPK3PXP", Expires: t0.Add(time.Hour),
 	}})}
-	reserved := describe("report", "/holdfast/locks/report", nil, now)
-	reserved.APIVersion, reserved.AsOf = term.APIVersion, asOf(now)
-	reserved.reserve(&reserve.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
-	reserved.ran(&once.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
-	l := lockListing(g, []located{held, pool, free}, now)
+	reserved := show.Describe("report", "/holdfast/locks/report", nil, now)
+	reserved.APIVersion, reserved.AsOf = term.APIVersion, see.AsOf(now)
+	reserved.Reserve(&reserve.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
+	reserved.LastRun = see.RunOf(&once.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
+	l := see.Listing(g.LockName, []see.Lock{held, pool, free}, now)
 	w := &eventWriter{Flags: g}
 	event := lockwatch.Event{
-		At: now, Lock: held.path, Node: held.queue[0].Path, Known: true, Owner: "ann@web1:100", Reason: "schema 42",
+		At: now, Lock: held.Path, Node: held.Queue[0].Path, Known: true, Owner: "ann@web1:100", Reason: "schema 42",
 		Session: 0x100200a0001, Token: 9007199254740993, Took: 1500 * time.Millisecond, Waiters: 1,
 	}
 	typed := func(e lockwatch.Event, t lockwatch.Type) any {
@@ -300,10 +302,10 @@ func samples() map[string]any {
 		"Lock":     l.Line(held), "Lock-semaphore": l.Line(pool), "Lock-free": l.Line(free),
 		"Lock-detached": l.Line(detached), "Lock-reserved": reserved,
 		"LockEvent-acquired": typed(event, lockwatch.Acquired), "LockEvent-released": typed(event, lockwatch.Released),
-		"LockEvent-unknown": typed(lockwatch.Event{At: now, Lock: held.path, Node: held.queue[0].Path}, lockwatch.Left),
-		"LockEvent-gap":     typed(lockwatch.Event{At: now, Lock: held.path, Why: "clients came and went meanwhile"}, lockwatch.Gap),
+		"LockEvent-unknown": typed(lockwatch.Event{At: now, Lock: held.Path, Node: held.Queue[0].Path}, lockwatch.Left),
+		"LockEvent-gap":     typed(lockwatch.Event{At: now, Lock: held.Path, Why: "clients came and went meanwhile"}, lockwatch.Gap),
 		"LockHistory": historyDocument{
-			APIVersion: term.APIVersion, Kind: "LockHistory", Name: "db/migrate", Path: held.path, Since: &t0, Joined: 12, Present: 2, AsOf: now,
+			APIVersion: term.APIVersion, Kind: "LockHistory", Name: "db/migrate", Path: held.Path, Since: &t0, Joined: 12, Present: 2, AsOf: now,
 			Events: []historyEvent{
 				{Type: "joined", At: t0, Owner: "ann@web1:100", Why: "schema 42", Session: "0x100200a0001", Token: "9007199254740993"},
 				{Type: "acquired", At: t0, AtLeast: true, Owner: "ann@web1:100", Why: "schema 42", Session: "0x100200a0001", Token: "9007199254740993"},
@@ -313,8 +315,8 @@ func samples() map[string]any {
 		"Version": version.Document{APIVersion: term.APIVersion, Kind: "Version", Version: "v0.1.0", Commit: "0123abc", Go: "go1.26.0", OS: "linux", Arch: "amd64"},
 		"SessionList": sessionList{APIVersion: term.APIVersion, Kind: "SessionList", AsOf: now, Items: []sessionDocument{{
 			Kind: "Session", Session: "0x100200a0001", Owner: "ann@web1:100", Held: 1, Waiting: 1, Places: []sessionPlaceDocument{
-				{"db/migrate", held.path, "waiting", false, "9007199254740993", "ann@web1:100", "schema 42", t0.Add(time.Minute)},
-				{"pool", pool.path, "held", true, "22", "ann@web1:100", "", t0},
+				{"db/migrate", held.Path, "waiting", false, "9007199254740993", "ann@web1:100", "schema 42", t0.Add(time.Minute)},
+				{"pool", pool.Path, "held", true, "22", "ann@web1:100", "", t0},
 			},
 		}}},
 		"WaitGraph": sampleWaits(g, t0, now).document(false),
@@ -338,7 +340,7 @@ func samples() map[string]any {
 			},
 		},
 		"AuditLog": deed.Log{APIVersion: term.APIVersion, Kind: "AuditLog", Items: []deed.Entry{
-			deed.Entry{ID: "JBSWY3DPEHPK3PXP", At: t0, Action: "sessions end", Session: "0x100200a0001", By: "ops@web1:9", Reason: "host is gone", Outcome: "done"}.Of(held.path, held.queue[0].Entry),
+			deed.Entry{ID: "JBSWY3DPEHPK3PXP", At: t0, Action: "sessions end", Session: "0x100200a0001", By: "ops@web1:9", Reason: "host is gone", Outcome: "done"}.Of(held.Path, held.Queue[0].Entry),
 		}},
 		"Message": term.MessageDocument{Time: now, Level: "ERROR", Msg: "no server of zk://zk1:2181 answered", Hint: "start a server"},
 	}

@@ -10,45 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/outer"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/lend"
 	"holdfast/internal/locks"
-	"holdfast/layout"
 	"holdfast/reserve"
 	"holdfast/zk"
 )
-
-// layoutFlag is --layout, a flag of all subcommands that read a lock's nodes.
-type layoutFlag struct {
-	holdfast.Layout
-	given bool
-}
-
-// asked returns the layout that the user asks for. It is nil if there is none: then the names of the nodes tell it.
-func (l *layoutFlag) asked() *locks.Layout {
-	if !l.given {
-		return nil
-	}
-	return locks.Compiled(l.Layout)
-}
-
-func (l *layoutFlag) register(cmd *cobra.Command) {
-	l.Layout = layout.Curator
-	cmd.Flags().Var(l, "layout", "how the lock's nodes are named: curator, leaderlatch, kazoo, go-zookeeper, writelock, hostrw, sessionid, article, named:NAME for one of several locks in a directory, or form:PATTERN for other names, where PATTERN may have {uuid}, {hex}, {session} or {host} with text behind it. The other programs must be able to read them: form:ex makes ex<number>, and form: a number alone. All users of a lock must give the same layout")
-}
-
-func (l *layoutFlag) String() string { return l.Name }
-
-// Type returns the name of the value in the help.
-func (l *layoutFlag) Type() string { return "name" }
-
-// Set accepts the name of a layout.
-func (l *layoutFlag) Set(name string) (err error) {
-	l.Layout, err = holdfast.ParseLayout(name)
-	l.given = err == nil
-	return err
-}
 
 // kindFlags are the flags that choose the kind of lock.
 type kindFlags struct {
@@ -56,7 +26,7 @@ type kindFlags struct {
 	permits, limit          int
 	resize                  bool
 	also                    []string
-	layout                  layoutFlag
+	layout                  kind.Layout
 	slotTreeFlags
 }
 
@@ -69,7 +39,7 @@ func (f *kindFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "acquire this lock, too, all or none; repeatable, in any order")
 	cmd.Flags().BoolVar(&f.node, "node", false, "the lock is a single node without a queue")
 	f.slotTreeFlags.register(cmd)
-	f.layout.register(cmd)
+	f.layout.Register(cmd)
 }
 
 // check refuses flags that do not go together.
@@ -118,7 +88,7 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	f := k.kind
 	layout := holdfast.WithLayout(f.layout.Layout)
 	who := []holdfast.Option{
-		holdfast.WithOwner(k.owner()), holdfast.WithReason(k.why), holdfast.WithLabels(k.labels), lend.WithinSession(outer.Session(k.target.URL)).(holdfast.Option), k.metrics.observed(),
+		holdfast.WithOwner(k.who), holdfast.WithReason(k.why), holdfast.WithLabels(k.labels), lend.WithinSession(outer.Session(k.target.URL)).(holdfast.Option), k.metrics.observed(),
 	}
 	opts := append(slices.Clip(who), layout)
 	one := func(path string) holdfast.Locker {
@@ -219,38 +189,8 @@ func shareHint(node string) string {
 
 // warnings returns the warnings of status about nodes outside the queue, one for each kind.
 func warnings(nodes []holdfast.ForeignNode, layout holdfast.Layout) (all []string) {
-	for _, what := range counts(nodes) {
+	for _, what := range see.Counted(nodes) {
 		all = append(all, fmt.Sprintf("%s: their owners do not respect the queue shown, which is in layout %s", what, layout.Name))
-	}
-	return all
-}
-
-// inTheWay says in words which nodes are in the way of a lock.
-func inTheWay(nodes []locks.ForeignNode) []string {
-	var all []holdfast.ForeignNode
-	for _, n := range nodes {
-		all = append(all, holdfast.ForeignNode(n))
-	}
-	return counts(all)
-}
-
-// counts returns how many nodes there are of each kind, with an example.
-func counts(nodes []holdfast.ForeignNode) []string {
-	var kinds []string
-	count, example := make(map[string]int), make(map[string]string)
-	for _, n := range nodes {
-		if count[n.Kind]++; count[n.Kind] == 1 {
-			kinds = append(kinds, n.Kind)
-			example[n.Kind] = n.Path
-		}
-	}
-	var all []string
-	for _, kind := range kinds {
-		what := fmt.Sprintf("%d node(s) of %s", count[kind], kind)
-		if kind == "" {
-			what = fmt.Sprintf("%d node(s) with names of no layout", count[kind])
-		}
-		all = append(all, fmt.Sprintf("%s, such as %s", what, example[kind]))
 	}
 	return all
 }

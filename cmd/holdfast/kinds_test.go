@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/term"
 	"holdfast/layout"
 	"holdfast/zk"
@@ -37,7 +38,7 @@ func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 		{name: "one of several locks", child: "n_", mode: zk.EphemeralSequential, also: true, want: "also: the node /holdfast/locks/also/n_0000000000"},
 		{name: "another lock's directory, perhaps", child: "n_", mode: zk.PersistentSequential},
 		{name: "no number", child: "notes", mode: zk.Ephemeral},
-		{name: "another named lock", child: "other_lock_", mode: zk.EphemeralSequential, kind: kindFlags{layout: layoutFlag{Layout: layout.Named("mine")}}},
+		{name: "another named lock", child: "other_lock_", mode: zk.EphemeralSequential, kind: kindFlags{layout: kind.Layout{Layout: layout.Named("mine")}}},
 		{name: "another kind", child: "0123456789abcdef0123456789abcdef__lock__", mode: zk.EphemeralSequential, want: "job: another kind of lock has this name: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast/internal/budget"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -31,14 +32,14 @@ func TestFindLocksInATreeThatIsTooLarge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if found, err := (lockQuery{"/", "/", nil}).read(t.Context(), c); err != nil || len(found) != 50 {
+	if found, err := (see.Query{Prefix: "/", Namespace: "/"}).Read(t.Context(), c); err != nil || len(found) != 50 {
 		t.Fatal(len(found), err)
 	}
 	nodes, bytes := budget.MaxNodes, budget.MaxBytes
 	defer func() { budget.MaxNodes, budget.MaxBytes = nodes, bytes }()
 	for _, limit := range []struct{ nodes, bytes int64 }{{90, bytes}, {nodes, 40_000}} {
 		budget.MaxNodes, budget.MaxBytes = limit.nodes, limit.bytes
-		_, err := lockQuery{"/", "/", nil}.read(t.Context(), c)
+		_, err := see.Query{Prefix: "/", Namespace: "/"}.Read(t.Context(), c)
 		if f := term.Explain(err); !errors.Is(err, budget.ErrTooMuch) || f.Code != term.ExitUnavailable || f.Hint == "" {
 			t.Errorf("limits %v: %v", limit, err)
 		}

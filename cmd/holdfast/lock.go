@@ -10,13 +10,15 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/who"
+	"holdfast/internal/locks"
 	"holdfast/internal/supervise"
 )
 
 func newLock(g *conn.Flags) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
-	var who whoFlags
+	var who who.Flags
 	var detached detachedFlags
 	var metrics metricsFlag
 	var stdin bool
@@ -72,7 +74,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			if err := who.apply(k); err != nil {
+			if k.who, k.labels, err = who.Read(); err != nil {
 				return err
 			}
 			if k.detached = detached; detached.on {
@@ -91,7 +93,7 @@ Exit codes:
 	}
 	wait.register(cmd)
 	kind.register(cmd)
-	who.register(cmd)
+	who.Register(cmd)
 	detached.register(cmd)
 	metrics.register(cmd)
 	cmd.Flags().BoolVar(&stdin, "stdin", false, "release the lock when standard input ends")
@@ -118,7 +120,7 @@ func (k *taker) lock(stdin bool) error {
 	}
 	defer t.Close()
 	k.say.Line("to release %s, press ctrl-C or: kill %d", term.Escape(k.name), os.Getpid())
-	line := fmt.Sprintf("held %s token=%d session=0x%x", term.Escape(k.name), k.token(t.hold), uint64(t.hold.SessionID()))
+	line := fmt.Sprintf("held %s token=%d session=%s", term.Escape(k.name), k.token(t.hold), locks.SessionText(t.hold.SessionID()))
 	if k.kind.slot {
 		line += fmt.Sprintf(" slot=%d", t.hold.Slot())
 	}

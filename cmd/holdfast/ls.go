@@ -2,26 +2,21 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
-	layouts "holdfast/layout"
 	"holdfast/zk"
 )
 
 func newLs(g *conn.Flags) *cobra.Command {
 	var p term.Printer
-	var filter lsFilter
-	var layout layoutFlag
+	var filter see.Filter
+	var layout kind.Layout
 	var watch bool
 	cmd := &cobra.Command{
 		Use:        "ls [flags] [PREFIX]",
@@ -76,22 +71,22 @@ Exit codes:
   holdfast ls --waiting --sort wait --watch`,
 		Args: term.Operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := filter.check(); err != nil {
+			if err := filter.Check(); err != nil {
 				return err
 			}
 			prefix, err := conn.LockPrefix(g, args)
 			if err != nil {
 				return err
 			}
-			list := func(ctx context.Context, c *zk.Client) (found []located, now time.Time, err error) {
-				found, err = lockQuery{prefix, g.Namespace, layout.asked()}.read(ctx, c)
+			list := func(ctx context.Context, c *zk.Client) (found []see.Lock, now time.Time, err error) {
+				found, err = see.Query{Prefix: prefix, Namespace: g.Namespace, Layout: layout.Asked()}.Read(ctx, c)
 				now = time.Now()
-				return filter.apply(found, now), now, err
+				return filter.Apply(found, now), now, err
 			}
 			if watch {
 				return lsWatch(g, cmd, &p, prefix, list)
 			}
-			var found []located
+			var found []see.Lock
 			var now time.Time
 			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
 				found, now, err = list(ctx, c)
@@ -100,143 +95,12 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			return term.Show(cmd.OutOrStdout(), &p, lockListing(g, found, now))
+			return term.Show(cmd.OutOrStdout(), &p, see.Listing(g.LockName, found, now))
 		},
 	}
 	p.Register(cmd)
-	filter.register(cmd)
-	layout.register(cmd)
+	filter.Register(cmd)
+	layout.Register(cmd)
 	cmd.Flags().BoolVar(&watch, "watch", false, "print the locks again after each change")
 	return cmd
-}
-
-// labelsOf returns the labels of a place, such as the trace that it belongs to.
-func labelsOf(e holdfast.Entry) string {
-	var labels []string
-	for _, key := range slices.Sorted(maps.Keys(e.Labels)) {
-		labels = append(labels, key+"="+e.Labels[key])
-	}
-	return strings.Join(labels, ",")
-}
-
-// lockListing returns the locks that ls has found, for the formats of -o.
-func lockListing(g *conn.Flags, found []located, now time.Time) term.Listing[located] {
-	// of returns the text of a cell about the first place in the queue.
-	of := func(f func(holdfast.Entry) string) func(located) string {
-		return func(l located) string {
-			if len(l.queue) == 0 {
-				return ""
-			}
-			return f(l.queue[0].Entry)
-		}
-	}
-	columns := []term.Column[located]{
-		{Head: "NAME", Cell: func(l located) string { return g.LockName(l.path) }},
-		{Head: "STATE", Cell: (located).state, Ink: func(l located) term.Ink { return inkOf(l.state()) }},
-		{Head: "HOLDER", Cell: (located).holder},
-		{Head: "HELD-FOR", Cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
-		{Head: "WAITERS", Cell: func(l located) string { return strconv.Itoa(l.waiters()) }},
-		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
-		{Head: "PERMITS", Cell: func(l located) string { return l.permits.String() }},
-		{Head: "MODE", Wide: true, Cell: of(modeOf)},
-		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
-		{Head: "SESSION", Wide: true, Cell: of(sessionOf)},
-		{Head: "LAYOUT", Wide: true, Cell: func(l located) string { return l.layout }},
-		{Head: "PATH", Wide: true, Cell: func(l located) string { return l.path }},
-		{Head: "LABELS", Wide: true, Cell: of(labelsOf)},
-		{Head: "WHY", Cell: of(func(e holdfast.Entry) string { return e.Reason })},
-	}
-	if !slices.ContainsFunc(found, func(l located) bool { return l.layout != "" && l.layout != layouts.Curator.Name }) {
-		columns = slices.DeleteFunc(columns, func(c term.Column[located]) bool { return c.Head == "LAYOUT" })
-	}
-	if !slices.ContainsFunc(found, func(l located) bool { return l.permits != nil }) {
-		columns = slices.DeleteFunc(columns, func(c term.Column[located]) bool { return c.Head == "PERMITS" })
-	}
-	if !slices.ContainsFunc(found, func(l located) bool { return len(l.queue) > 0 && len(l.queue[0].Labels) > 0 }) {
-		columns = slices.DeleteFunc(columns, func(c term.Column[located]) bool { return c.Head == "LABELS" })
-	}
-	return term.Listing[located]{
-		Items: found, Columns: columns,
-		Name: func(l located) string { return g.LockName(l.path) },
-		Line: func(l located) any {
-			d := describeLock(g, l, now)
-			d.APIVersion, d.AsOf = term.APIVersion, asOf(now)
-			return d
-		},
-		Whole: func() any {
-			list := lockList{APIVersion: term.APIVersion, Kind: "LockList", Items: []lockDocument{}, AsOf: *asOf(now)}
-			for _, l := range found {
-				list.Items = append(list.Items, describeLock(g, l, now))
-			}
-			return list
-		},
-	}
-}
-
-// describeLock returns the document of a lock in a list.
-func describeLock(g *conn.Flags, l located, now time.Time) lockDocument {
-	return l.document(g.LockName(l.path), now)
-}
-
-// unreadableState is the state of a lock that nobody may read.
-const unreadableState = "unreadable"
-
-// asOf returns the time of a document.
-func asOf(now time.Time) *time.Time {
-	t := now.UTC().Truncate(time.Millisecond)
-	return &t
-}
-
-// sessionText returns the id of a session as all commands print it.
-func sessionText(session int64) string { return fmt.Sprintf("0x%x", uint64(session)) }
-
-// modeOf returns how a place shares the lock.
-func modeOf(e holdfast.Entry) string {
-	if e.Shared {
-		return "shared"
-	}
-	return "exclusive"
-}
-
-// inkOf returns the color of a lock's state.
-func inkOf(state string) term.Ink {
-	switch state {
-	case "held", "detached", "reserved":
-		return term.Yellow
-	case "kept":
-		return term.Faint
-	case unreadableState, "foreign":
-		return term.Red
-	}
-	return term.Green
-}
-
-// stateOf returns the state of a lock, by the first place in its queue.
-func stateOf(first holdfast.Entry) string {
-	switch {
-	case !first.Held: // it is about to acquire the lock
-		return "waiting"
-	case first.Kept:
-		return "kept"
-	}
-	return "held" // in documents also of a detached lock
-}
-
-// forState returns how long a holder has held the lock, or how long a waiter has waited. It is empty if the lock is
-// only kept.
-func forState(e holdfast.Entry, now time.Time) string {
-	if e.Kept {
-		return ""
-	}
-	if e.Held {
-		return heldFor(e, now)
-	}
-	return term.Age(e.Since, now)
-}
-
-type lockList struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	Items      []lockDocument `json:"items"`
-	AsOf       time.Time      `json:"as_of"`
 }

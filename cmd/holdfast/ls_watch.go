@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/lockwatch"
 	"holdfast/zk"
@@ -24,7 +25,7 @@ const lsPause = time.Second
 const lsWatchAgain = time.Minute
 
 // lsWatch implements ls --watch. list reads the locks to print.
-func lsWatch(g *conn.Flags, cmd *cobra.Command, p *term.Printer, prefix string, list func(context.Context, *zk.Client) ([]located, time.Time, error)) error {
+func lsWatch(g *conn.Flags, cmd *cobra.Command, p *term.Printer, prefix string, list func(context.Context, *zk.Client) ([]see.Lock, time.Time, error)) error {
 	ctx, stop := conn.UntilStopped(cmd.Context())
 	defer stop()
 	say := g.Log.NewSayer(os.Stderr)
@@ -43,7 +44,7 @@ func lsWatch(g *conn.Flags, cmd *cobra.Command, p *term.Printer, prefix string, 
 		var pace lockwatch.Pace
 		for {
 			began := time.Now()
-			var found []located
+			var found []see.Lock
 			var now time.Time
 			var err error
 			picture.reading = began
@@ -135,7 +136,7 @@ type picture struct {
 
 	contact func() (down time.Time, causes string)
 
-	found   []located
+	found   []see.Lock
 	now     time.Time // of found, by this machine's clock
 	reading time.Time // when the list under way began; zero: none is
 	failed  error     // of a later list
@@ -165,7 +166,7 @@ func (s *picture) live() bool {
 	return (s.printer.Format == "table" || s.printer.Format == "wide") && term.IsTerminal(s.out) && os.Getenv("TERM") != "dumb"
 }
 
-func (s *picture) update(found []located, now time.Time) error {
+func (s *picture) update(found []see.Lock, now time.Time) error {
 	s.found, s.now = found, now
 	if s.live() {
 		return s.draw()
@@ -176,7 +177,7 @@ func (s *picture) update(found []located, now time.Time) error {
 	}
 	again := s.begun
 	s.shown, s.begun = what, true
-	l := lockListing(s.Flags, found, now)
+	l := see.Listing(s.LockName, found, now)
 	switch s.printer.Format {
 	case "json":
 		return term.JSON(s.out, l.Whole())
@@ -192,11 +193,11 @@ func (s *picture) update(found []located, now time.Time) error {
 }
 
 // signature is what a list says, without times.
-func signature(found []located) string {
+func signature(found []see.Lock) string {
 	var b strings.Builder
 	for _, l := range found {
-		fmt.Fprintf(&b, "%s %s %v %s\n", l.path, l.layout, l.permits, l.state())
-		for _, e := range l.queue {
+		fmt.Fprintf(&b, "%s %s %v %s\n", l.Path, l.Layout, l.Permits, l.State())
+		for _, e := range l.Queue {
 			fmt.Fprintf(&b, " %s %d %v %v\n", e.Path, e.Token, e.Held, e.Kept)
 		}
 	}
@@ -238,7 +239,7 @@ func (s *picture) lines(now time.Time) ([]string, error) {
 		}
 		b.WriteString(text + "\n")
 	}
-	l := lockListing(s.Flags, s.found, at)
+	l := see.Listing(s.LockName, s.found, at)
 	t := l.Grid(s.printer.Format == "wide")
 	t.Headed, t.Colored = !s.printer.NoHeaders, colored
 	err := t.Print(&b)

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/cli/mcp"
 	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/tf"
+	"holdfast/internal/cli/top"
 )
 
 // TestMain lets this test binary run as the command under test, too.
@@ -21,5 +22,6 @@ func TestMain(m *testing.M) {
 		"holdfast-mcp": func() { os.Exit(program.Main(mcp.New())) },
 		"holdfast-ui":  func() { os.Exit(program.Main(dashboard.New())) },
 		"holdfast-tf":  func() { os.Exit(program.Main(tf.New())) },
+		"holdfast-top": func() { os.Exit(program.Main(top.New())) },
 	})
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
 	"holdfast/reserve"
@@ -84,20 +84,11 @@ func (k *taker) reservedOr(err error, busy func() error) error {
 	if !ok {
 		return busy()
 	}
-	what := reservedText(r)
+	what := show.Reservation(r)
 	if k.bounded {
 		what = fmt.Sprintf("timed out after %s: %s", duration.Text(k.wait), what)
 	}
 	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %s", k.called(r.Path), what)}
-}
-
-// reservedText says until when and for whom a lock is kept.
-func reservedText(r *reserve.Reservation) string {
-	by := term.Cut(r.Owner, term.MaxCell)
-	if by == "" {
-		by = fmt.Sprintf("the holder with the token %d", r.Token)
-	}
-	return fmt.Sprintf("held until %s by %s (--min-hold)", r.Until.UTC().Format(time.RFC3339), by)
 }
 
 // resting returns what this client waits for at the head of the queue: --min-hold of an earlier holder. It returns
@@ -117,24 +108,5 @@ func (k *taker) reservation(ctx context.Context, c *zk.Client, path string) stri
 	if err != nil || r == nil {
 		return ""
 	}
-	return reservedText(r)
-}
-
-// reservedDocument is a reservation in JSON.
-type reservedDocument struct {
-	Owner string    `json:"owner"`
-	Token string    `json:"token"`
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until"`
-}
-
-// reserve adds a reservation to the document.
-func (d *lockDocument) reserve(r *reserve.Reservation) {
-	if r == nil {
-		return
-	}
-	d.Reserved = &reservedDocument{r.Owner, strconv.FormatInt(r.Token, 10), r.From.UTC(), r.Until.UTC()}
-	if d.State == "free" {
-		d.State = "reserved"
-	}
+	return show.Reservation(r)
 }

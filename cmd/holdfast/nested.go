@@ -10,6 +10,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/outer"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/zk"
 )
@@ -102,7 +103,7 @@ func (k *taker) watchShared(ctx context.Context, c *zk.Client, cancel context.Ca
 			writer, seen := writerAhead(k.look(ctx, c, path), session.ID())
 			if writer != nil {
 				cancel(k.wouldDeadlock(path, fmt.Sprintf("the holdfast run around this command shares it, and a writer waits in between: %s",
-					ownerOf(*writer))))
+					show.Owner(*writer))))
 				return
 			}
 			if !seen {

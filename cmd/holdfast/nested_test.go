@@ -10,6 +10,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/outer"
 	"holdfast/internal/cli/term"
 	"holdfast/layout"
@@ -28,7 +29,7 @@ func TestHeldLocksAreReadAsTheyAreWritten(t *testing.T) {
 		{"shared", kindFlags{shared: true}, "/ns/job", "shared zk%3A//h%3A2181/root#/ns/job"},
 		{"permits", kindFlags{permits: 2, limit: 3}, "/ns/job", "permits=2/3 zk%3A//h%3A2181/root#/ns/job"},
 		{"blanks, colons and percents", kindFlags{}, "/ns/a b:c%3A", "zk%3A//h%3A2181/root#/ns/a b%3Ac%253A"},
-		{"named", kindFlags{layout: layoutFlag{Layout: layout.Named("x")}}, "/ns/job", "zk%3A//h%3A2181/root#/ns/job#named%3Ax"},
+		{"named", kindFlags{layout: kind.Layout{Layout: layout.Named("x")}}, "/ns/job", "zk%3A//h%3A2181/root#/ns/job#named%3Ax"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			k.kind = tt.kind

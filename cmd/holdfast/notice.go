@@ -8,6 +8,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/budget"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
 	"holdfast/zk"
@@ -74,7 +75,7 @@ func (k *taker) busy(ctx context.Context, c *zk.Client) (known bool, _ error) {
 		if len(queue) == 0 || k.owns(ctx, c, queue[0]) {
 			why = k.reservation(ctx, c, path)
 		} else {
-			why = "held by " + holder(queue[0], time.Now())
+			why = "held by " + show.Holder(queue[0], time.Now())
 		}
 		if why != "" {
 			name, what, known = k.called(path), why, true
@@ -109,17 +110,17 @@ func waitingFor(queue []holdfast.Entry, session int64, node bool) string {
 	}
 	switch {
 	case node && len(queue) > 0 && queue[0].Session != session:
-		return "held by " + holder(queue[0], time.Now())
+		return "held by " + show.Holder(queue[0], time.Now())
 	case position == 0 && len(queue) >= lookedAt && queue[0].Held && queue[0].Session != session && waiters == 0:
-		return "held by " + holder(queue[0], time.Now())
+		return "held by " + show.Holder(queue[0], time.Now())
 	case position == 0 && len(queue) >= lookedAt && queue[0].Held && queue[0].Session != session:
-		return fmt.Sprintf("held by %s, with %d or more waiting before this one", holder(queue[0], time.Now()), waiters)
+		return fmt.Sprintf("held by %s, with %d or more waiting before this one", show.Holder(queue[0], time.Now()), waiters)
 	case position == 0:
 		return ""
 	case !queue[0].Held: // at a semaphore's turnstile, while a holder releases
 		return fmt.Sprintf("position %d of %d", position, waiters)
 	}
-	return fmt.Sprintf("held by %s, position %d of %d", holder(queue[0], time.Now()), position, waiters)
+	return fmt.Sprintf("held by %s, position %d of %d", show.Holder(queue[0], time.Now()), position, waiters)
 }
 
 // called returns the name of one of this command's locks.
@@ -142,40 +143,6 @@ func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.
 		return nil
 	}
 	return queue
-}
-
-// holder describes the first entry of a queue.
-func holder(e holdfast.Entry, now time.Time) string {
-	s := ownerOf(e) + " for " + heldFor(e, now)
-	if how := endOfDetached(e, now); how != "" {
-		s += " (" + how + ")"
-	}
-	return s
-}
-
-// heldFor returns how long a lock has been held. If the time is not known, it returns an upper bound:
-// the time since the holder joined the queue.
-func heldFor(e holdfast.Entry, now time.Time) string {
-	if e.HeldSince.IsZero() {
-		return "≤" + term.Age(e.Since, now)
-	}
-	return term.Age(e.HeldSince, now)
-}
-
-// ownerOf returns the owner of a place and the reason, cut and escaped.
-func ownerOf(e holdfast.Entry) string {
-	s := e.Owner
-	switch {
-	case s == "" && e.Detached:
-		s = "id " + e.ID
-	case s == "":
-		s = fmt.Sprintf("session 0x%x", uint64(e.Session))
-	}
-	s = term.Escape(term.Cut(s, term.MaxCell))
-	if e.Reason != "" {
-		s += ` ("` + term.Escape(term.Cut(e.Reason, term.MaxCell)) + `")`
-	}
-	return s
 }
 
 // show shows the place in the queue until ctx ends.

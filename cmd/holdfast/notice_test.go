@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/see"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/zktest"
 )
@@ -46,18 +48,18 @@ func TestHeldForIsTheTenuresTime(t *testing.T) {
 		} {
 			time.Sleep(tt.after - time.Since(began))
 			queue, now := queueOf(t, c), time.Now()
-			if got := heldFor(queue[0], now); got != tt.text {
+			if got := show.HeldFor(queue[0], now); got != tt.text {
 				t.Errorf("after %v: held for %s; want %s", tt.after, got, tt.text)
 			}
-			if got, want := holder(queue[0], now), "next for "+tt.text; got != want {
+			if got, want := show.Holder(queue[0], now), "next for "+tt.text; got != want {
 				t.Errorf("after %v: the holder is %s; want %s", tt.after, got, want)
 			}
 			var status bytes.Buffer
-			if err := (&located{queue: placed(queue)}).showStatus(&status, &term.Printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is held by next for "+tt.text+"\n") ||
+			if err := (&see.Lock{Queue: placed(queue)}).Print(&status, &term.Printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is held by next for "+tt.text+"\n") ||
 				strings.Count(status.String(), " "+tt.text+" ") != 1 {
 				t.Errorf("after %v: status (%v)\n%s", tt.after, err, &status)
 			}
-			d := describe("job", lockPath, placed(queue), now).Holder
+			d := show.Describe("job", lockPath, placed(queue), now).Holder
 			if d.HeldMS != tt.heldMS || (d.HeldSince != nil) != tt.known || d.HeldSince != nil && !d.HeldSince.Equal(began) || !d.Since.Before(began) {
 				t.Errorf("after %v: in JSON %+v", tt.after, d)
 			}
@@ -70,10 +72,10 @@ func TestKeptLockIsShownAsKept(t *testing.T) {
 	now := time.Now()
 	e := holdfast.Entry{Since: now.Add(-5 * time.Second), Held: true, Kept: true, Owner: "ada", Token: 7}
 	var status bytes.Buffer
-	if err := (&located{queue: placed([]holdfast.Entry{e})}).showStatus(&status, &term.Printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is kept by ada for its next use\n") || strings.Contains(status.String(), "5s") {
+	if err := (&see.Lock{Queue: placed([]holdfast.Entry{e})}).Print(&status, &term.Printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is kept by ada for its next use\n") || strings.Contains(status.String(), "5s") {
 		t.Errorf("status (%v)\n%s", err, &status)
 	}
-	if d := describe("job", lockPath, placed([]holdfast.Entry{e}), now); d.State != "kept" || d.Token != "7" {
+	if d := show.Describe("job", lockPath, placed([]holdfast.Entry{e}), now); d.State != "kept" || d.Token != "7" {
 		t.Errorf("in JSON %+v; want the state kept", d)
 	}
 }
@@ -82,7 +84,7 @@ func TestKeptLockIsShownAsKept(t *testing.T) {
 func TestTheFirstThatDoesNotHoldHasWaited(t *testing.T) {
 	now := time.Now()
 	e := holdfast.Entry{Since: now.Add(-5 * time.Second)}
-	if got := forState(e, now); got != "5s" {
+	if got := show.For(e, now); got != "5s" {
 		t.Errorf("got %s; want 5s", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/once"
@@ -79,7 +80,7 @@ func (f *onceFlags) look(ctx context.Context, k *taker, c *zk.Client, h *holdfas
 	if !f.used {
 		return nil
 	}
-	o := onceOf(c, k.path, k.kind.layout.Layout, once.WithLock(holdfast.WithOwner(k.owner())), once.ForgetAfter(onceMemory))
+	o := onceOf(c, k.path, k.kind.layout.Layout, once.WithLock(holdfast.WithOwner(k.who)), once.ForgetAfter(onceMemory))
 	job := o.Every(f.per)
 	if f.key != "" {
 		job = o.Key(f.key)
@@ -93,7 +94,7 @@ func (f *onceFlags) look(ctx context.Context, k *taker, c *zk.Client, h *holdfas
 	if f.turn != nil {
 		return nil
 	}
-	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %w at %s by %s", k.name, errDone, doneAt(&last).Format(time.RFC3339), last.Owner)}
+	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %w at %s by %s", k.name, errDone, see.DoneAt(&last).Format(time.RFC3339), last.Owner)}
 }
 
 // onceOf returns the Once with the jobs of the lock at path. The locks of named:NAME share a path, so each of them has
@@ -165,7 +166,7 @@ func forgetRun(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Cli
 	if !f.per {
 		flag = "--once-key " + f.key
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nThe job can run again: holdfast run %s finds no run any more.\n", term.Escape(name), term.Escape(lastRunText(seen)), term.Escape(flag))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nThe job can run again: holdfast run %s finds no run any more.\n", term.Escape(name), term.Escape(see.LastRun(seen)), term.Escape(flag))
 	if err := how.Confirm(cmd, "remove the record", name); err != nil {
 		return err
 	}
@@ -183,31 +184,4 @@ func forgetRun(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Cli
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed the record of %s token=%d\n", term.Escape(name), seen.Token)
 	return err
-}
-
-// lastRunText says when a job was done, and by whom.
-func lastRunText(r *once.Result) string {
-	return fmt.Sprintf("done at %s by %s, token %d", doneAt(r).Format(time.RFC3339), term.Cut(r.Owner, term.MaxCell), r.Token)
-}
-
-// doneAt returns when the end of a run was recorded, or its beginning if that is not known.
-func doneAt(r *once.Result) time.Time {
-	if r.At.IsZero() {
-		return r.Began.UTC()
-	}
-	return r.At.UTC()
-}
-
-// runDocument is a run of --once-per in JSON.
-type runDocument struct {
-	Owner string    `json:"owner"`
-	Token string    `json:"token"`
-	Began time.Time `json:"began"` // when it joined the queue: --once-per counts from here
-	Done  time.Time `json:"done"`
-}
-
-func (d *lockDocument) ran(r *once.Result) {
-	if r != nil {
-		d.LastRun = &runDocument{r.Owner, strconv.FormatInt(r.Token, 10), r.Began.UTC(), doneAt(r)}
-	}
 }

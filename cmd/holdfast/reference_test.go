@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/mcp"
 	"holdfast/internal/cli/tf"
+	"holdfast/internal/cli/top"
 )
 
 var writeReference = flag.Bool("write", false, "write docs/reference/cli.md from the help")
@@ -26,7 +27,7 @@ const (
 )
 
 // programs are those that the command runs by name. The reference has them as commands.
-var programs = map[string]func() *cobra.Command{"mcp": mcp.New, "tf": tf.New, "ui": dashboard.New}
+var programs = map[string]func() *cobra.Command{"mcp": mcp.New, "tf": tf.New, "top": top.New, "ui": dashboard.New}
 
 // The reference of the command line is made from the help, so the two agree.
 func TestReferenceIsTheHelp(t *testing.T) {

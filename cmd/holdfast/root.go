@@ -1,11 +1,11 @@
 package main
 
 import (
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/complete"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/program"
@@ -57,7 +57,6 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newLs(g),
 		newStatus(g),
 		newWatch(g),
-		newTop(g),
 		newHistory(g),
 		newGraph(g),
 		newBreak(g),
@@ -70,6 +69,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		root.AddCommand(client)
 	}
 	root.AddCommand(
+		newBeside("top", "Show locks and their queues on a screen that is kept up to date"),
 		newBeside("ui", "Show locks, queues and deadlocks in a browser"),
 		newBeside("tf", "Run Terraform or OpenTofu with its state and its lock here"),
 		newBeside("mcp", "Give a coding agent locks over the Model Context Protocol"),
@@ -84,8 +84,6 @@ environment), and so can configuration files and their profiles (holdfast help c
 		help(cmd, args)
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
-	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
-		complete(g, root)
-	}
+	complete.Register(g, root)
 	return root
 }

@@ -16,7 +16,9 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/who"
 	"holdfast/internal/duration"
+	"holdfast/internal/locks"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
 	"holdfast/zk"
@@ -26,7 +28,7 @@ func newRun(g *conn.Flags) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
 	var ends job.Flags
-	var who whoFlags
+	var who who.Flags
 	var tell tellFlags
 	var once onceFlags
 	var minHold minHoldFlag
@@ -155,7 +157,7 @@ killed, holdfast_held stays 1 until the next run. Give runs that can hold locks 
 				return err
 			}
 			for _, check := range []func() error{
-				func() error { return who.apply(k) },
+				func() (err error) { k.who, k.labels, err = who.Read(); return err },
 				func() error { return once.check(cmd) },
 				func() error { return minHold.check(cmd) },
 				func() error { return tell.metrics.check(cmd) },
@@ -173,7 +175,7 @@ killed, holdfast_held stays 1 until the next run. Give runs that can hold locks 
 	wait.register(cmd)
 	kind.register(cmd)
 	ends.Register(cmd)
-	who.register(cmd)
+	who.Register(cmd)
 	tell.register(cmd)
 	once.register(cmd)
 	minHold.register(cmd)
@@ -344,9 +346,9 @@ func (k *taker) environment(h *holdfast.Hold) []string {
 		"HOLDFAST_LOCK=" + k.name,
 		"HOLDFAST_TOKEN=" + strconv.FormatInt(k.token(h), 10),
 		"HOLDFAST_TOKENS=" + k.tokens(h),
-		fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(h.SessionID())),
+		"HOLDFAST_SESSION=" + locks.SessionText(h.SessionID()),
 		"HOLDFAST_HELD=" + k.heldText(),
-		"HOLDFAST_OWNER=" + k.owner(),
+		"HOLDFAST_OWNER=" + k.who,
 		"HOLDFAST_SERVER=" + k.target.URL, // a URL has no password
 	}, k.slotVariable(h)...)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 )
 
@@ -309,7 +310,7 @@ func waitState(ts *testscript.TestScript, lock string, held bool, waiters int) {
 		if err != nil {
 			return false // the server may be restarting
 		}
-		var d lockDocument
+		var d show.Document
 		ts.Check(json.Unmarshal(out, &d))
 		return (d.State == "held") == held && (waiters < 0 || len(d.Waiters) == waiters)
 	})

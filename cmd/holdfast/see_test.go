@@ -13,6 +13,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/waitgraph"
 	"holdfast/zk"
@@ -190,7 +191,7 @@ func TestOneUnreadableLock(t *testing.T) {
 		t.Errorf("sessions: %v; want no permission, since some are missing", err)
 	}
 	var f findings
-	found, err := lockQuery{"/holdfast/locks/", "/", nil}.read(ctx, c)
+	found, err := see.Query{Prefix: "/holdfast/locks/", Namespace: "/"}.Read(ctx, c)
 	judgeLocks(&f, found, time.Now(), func(path string) string { return path })
 	if err != nil || !slices.ContainsFunc(f, func(f finding) bool {
 		return strings.HasPrefix(f.Found, "no permission to read 2 locks: /holdfast/locks/b, ")
@@ -219,8 +220,8 @@ func TestReadsAreSentAgain(t *testing.T) {
 				return zktest.Pass
 			})
 		}
-		found, err := lockQuery{"/locks/", "/", nil}.read(t.Context(), c)
-		if err != nil || len(found) != 1 || found[0].permits.String() != "1/1" {
+		found, err := see.Query{Prefix: "/locks/", Namespace: "/"}.Read(t.Context(), c)
+		if err != nil || len(found) != 1 || found[0].Permits.String() != "1/1" {
 			t.Errorf("ls: %+v, %v", found, err)
 		}
 		var d historyDocument

@@ -13,6 +13,8 @@ import (
 
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
@@ -21,7 +23,7 @@ import (
 
 func newSessions(g *conn.Flags) *cobra.Command {
 	var format term.Format
-	var layout layoutFlag
+	var layout kind.Layout
 	var act act.Flags
 	cmd := &cobra.Command{
 		Use:   "sessions [flags] [end SESSION]",
@@ -70,19 +72,19 @@ Exit codes:
 				return err
 			}
 			if len(args) == 0 {
-				return listSessions(g, cmd, layout.asked(), format)
+				return listSessions(g, cmd, layout.Asked(), format)
 			}
 			id, err := parseSession(args[1])
 			if err != nil {
 				return err
 			}
 			return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-				return endSession(ctx, g, cmd, c, id, layout.asked(), act)
+				return endSession(ctx, g, cmd, c, id, layout.Asked(), act)
 			})
 		},
 	}
 	format.Register(cmd)
-	layout.register(cmd)
+	layout.Register(cmd)
 	act.Register(cmd)
 	return cmd
 }
@@ -161,7 +163,7 @@ func listSessions(g *conn.Flags, cmd *cobra.Command, layout *locks.Layout, forma
 	list := sessionList{APIVersion: term.APIVersion, Kind: "SessionList", Items: []sessionDocument{}, AsOf: time.Now().UTC().Truncate(time.Millisecond)}
 	rows := [][]string{{"SESSION", "OWNER", "HOLDS", "WAITS", "LOCKS"}}
 	for _, s := range all {
-		d := sessionDocument{Kind: "Session", Session: sessionText(s.Session), Owner: s.Places[0].Owner, Held: s.Held()}
+		d := sessionDocument{Kind: "Session", Session: locks.SessionText(s.Session), Owner: s.Places[0].Owner, Held: s.Held()}
 		var locks []string
 		for _, p := range s.Places {
 			name := g.LockName(p.Lock)
@@ -199,7 +201,7 @@ func endSession(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Cl
 	if err != nil {
 		return err
 	}
-	word := deed.SessionText(id)
+	word := locks.SessionText(id)
 	i := slices.IndexFunc(all, func(s deed.SessionPlan) bool { return s.Session == id })
 	if i < 0 {
 		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("session %s has no lock below %s, and waits for none", word, term.Cut(g.Namespace, 80)), Hint: "holdfast sessions lists those that have"}
@@ -222,16 +224,16 @@ func showSession(g *conn.Flags, w io.Writer, id string, s deed.SessionPlan) {
 	now := time.Now()
 	fmt.Fprintf(w, "session %s loses:\n", id)
 	for _, p := range s.Places {
-		what := "waits for " + forState(p.Entry, now)
+		what := "waits for " + show.For(p.Entry, now)
 		switch {
 		case p.Member:
 			what = "member since " + term.Age(p.Since, now)
 		case p.Kept:
 			what = "kept"
 		case p.Held:
-			what = "held for " + forState(p.Entry, now)
+			what = "held for " + show.For(p.Entry, now)
 		}
-		fmt.Fprintf(w, "  %s: %s by %s, token %d\n", term.Escape(g.LockName(p.Lock)), what, ownerOf(p.Entry), p.Token)
+		fmt.Fprintf(w, "  %s: %s by %s, token %d\n", term.Escape(g.LockName(p.Lock)), what, show.Owner(p.Entry), p.Token)
 	}
 	fmt.Fprintln(w, "Its holders are told, but the next clients do not wait for them to stop. The session itself goes on.")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"holdfast/internal/cli/host"
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/who"
 	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
@@ -43,7 +43,7 @@ func newShard(g *conn.Flags) *cobra.Command {
 	var count int
 	var metrics metricsFlag
 	var wait waitFlags
-	var who whoFlags
+	var who who.Flags
 	var codes codeFlags
 	var killAfter time.Duration
 	cmd := &cobra.Command{
@@ -121,7 +121,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			labels, err := who.read()
+			owner, labels, err := who.Read()
 			if err == nil {
 				err = codes.check()
 			}
@@ -135,7 +135,7 @@ Exit codes:
 			}
 			w := &sharder{
 				Flags: g, target: t, name: args[0], path: path, count: count, file: file, command: command, killAfter: killAfter,
-				why: wait.why, who: who.who, labels: labels, try: wait.try,
+				why: wait.why, who: owner, labels: labels, try: wait.try,
 				say: g.Log.NewSayer(os.Stderr), hurry: make(chan struct{}), crew: newCrew(),
 			}
 			if w.metrics, err = metrics.open(cmd, shardLabel(path)); err != nil {
@@ -150,7 +150,7 @@ Exit codes:
 	metrics.register(cmd)
 	cmd.Flags().StringVar(&wait.why, "why", "", "reason for holding the shards, shown in ls and status")
 	wait.registerTry(cmd, "there are as many other processes as shards.")
-	who.register(cmd)
+	who.Register(cmd)
 	codes.registerBusy(cmd, "--try finds no shard")
 	term.DurationVar(cmd.Flags(), &killAfter, "kill-after", "", defaultStopTime, "time from TERM to KILL when a shard moves, or a signal ends shard; 0 sends KILL at once")
 	cmd.Flags().SetInterspersed(false)
@@ -280,7 +280,7 @@ func (w *sharder) work(ctx context.Context) error {
 	// A command that the kernel cannot kill keeps its shard, as with run.
 	const never = time.Duration(math.MaxInt64)
 	set := shards.New(c.Client, w.path, w.count, shards.WithMoveLimit(never),
-		shards.WithLock(holdfast.WithOwner(cmp.Or(w.who, conn.Owner())), holdfast.WithReason(w.why), holdfast.WithLabels(w.labels), w.metrics.observed()))
+		shards.WithLock(holdfast.WithOwner(w.who), holdfast.WithReason(w.why), holdfast.WithLabels(w.labels), w.metrics.observed()))
 	if w.try {
 		if err := w.vacant(ctx, set); err != nil {
 			return err

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,130 +12,17 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
-	layouts "holdfast/layout"
 	"holdfast/zk"
 )
-
-// lockDocument is a lock in JSON. 64-bit numbers are strings, because JavaScript and jq would round
-// them.
-type lockDocument struct {
-	APIVersion string           `json:"apiVersion,omitempty"` // absent in a list, which has it
-	Kind       string           `json:"kind"`
-	Name       string           `json:"name"`
-	Path       string           `json:"path"`
-	Mode       string           `json:"mode"`
-	State      string           `json:"state"`
-	Token      string           `json:"token,omitempty"`
-	Permits    *permitsDocument `json:"permits,omitempty"` // of a semaphore or slots
-	Holder     *holderDocument  `json:"holder,omitempty"`  // the first holder
-	Holders    []holderDocument `json:"holders,omitempty"` // all holders, if there are several
-	Waiters    []waiterDocument `json:"waiters"`
-	LockKind   string           `json:"lock_kind,omitempty"`
-	Layout     string           `json:"layout,omitempty"`
-	// Foreign are nodes in the way, of other locks or of other programs.
-	Foreign []string `json:"foreign,omitempty"`
-	// Reserved is what --min-hold keeps, also after the holder has ended.
-	Reserved *reservedDocument `json:"reserved,omitempty"`
-	// LastRun is the last run of --once-per.
-	LastRun *runDocument `json:"last_run,omitempty"`
-	AsOf    *time.Time   `json:"as_of,omitempty"`
-}
-
-// permitsDocument is what a semaphore has, or a set of slots.
-type permitsDocument struct {
-	InUse int `json:"in_use"`
-	Limit int `json:"limit,omitempty"` // absent if it is not known
-}
-
-func (p *permits) document() *permitsDocument {
-	if p == nil {
-		return nil
-	}
-	return &permitsDocument{p.inUse, p.limit}
-}
-
-type holderDocument struct {
-	Owner   string    `json:"owner"`
-	Why     string    `json:"why"`
-	Session string    `json:"session"`
-	Token   string    `json:"token"`
-	Since   time.Time `json:"since"` // when it joined the queue
-	// HeldSince is absent if it is not known. Then HeldMS counts from Since and is an upper bound.
-	HeldSince *time.Time        `json:"held_since,omitempty"`
-	HeldMS    int64             `json:"held_ms"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	// Detached: no session owns the lock, and Session is empty. Expires is absent if it never does.
-	Detached bool       `json:"detached,omitempty"`
-	ID       string     `json:"id,omitempty"`
-	Expires  *time.Time `json:"expires,omitempty"`
-}
-
-type waiterDocument struct {
-	Position  int               `json:"position"`
-	Owner     string            `json:"owner"`
-	Why       string            `json:"why"`
-	Session   string            `json:"session"`
-	Token     string            `json:"token"` // that it will have as the holder
-	Mode      string            `json:"mode"`
-	Since     time.Time         `json:"since"`
-	WaitingMS int64             `json:"waiting_ms"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	// Member: a candidate, or a worker of shards. Its program goes on meanwhile.
-	Member bool `json:"member,omitempty"`
-}
-
-// document returns the lock, which the user calls name, as a document.
-func (l *located) document(name string, now time.Time) lockDocument {
-	d := describe(name, l.path, l.queue, now)
-	d.Permits, d.LockKind, d.Layout = l.permits.document(), l.kind, l.layout
-	for _, node := range l.foreign {
-		d.Foreign = append(d.Foreign, node.Path)
-	}
-	d.reserve(l.reserved)
-	if s := l.state(); s == unreadableState || s == "foreign" {
-		d.State = s
-	}
-	return d
-}
-
-func describe(name, path string, queue []locks.Place, now time.Time) lockDocument {
-	d := lockDocument{Kind: "Lock", Name: name, Path: path, Mode: "exclusive", State: "free", Waiters: []waiterDocument{}}
-	for _, e := range queue {
-		since, ms := e.Since.UTC(), max(now.Sub(e.Since), 0).Milliseconds()
-		session, token := sessionText(e.Session), strconv.FormatInt(e.Token, 10)
-		if e.Held {
-			h := holderDocument{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels}
-			h.detach(e.Entry)
-			if !e.HeldSince.IsZero() {
-				held := e.HeldSince.UTC()
-				h.HeldSince, h.HeldMS = &held, max(now.Sub(held), 0).Milliseconds()
-			}
-			d.Holders = append(d.Holders, h)
-		} else {
-			d.Waiters = append(d.Waiters, waiterDocument{len(d.Waiters) + 1, e.Owner, e.Reason, session, token, modeOf(e.Entry), since, ms, e.Labels, e.Member})
-		}
-	}
-	if len(d.Holders) > 0 {
-		d.State, d.Token, d.Holder = stateOf(queue[0].Entry), d.Holders[0].Token, &d.Holders[0]
-		if queue[0].Shared {
-			d.Mode = "shared"
-		}
-	}
-	if len(queue) > 0 && len(d.Holders) == 0 {
-		d.State = string(locks.Waiting)
-	}
-	if len(d.Holders) == 1 {
-		d.Holders = nil
-	}
-	return d
-}
 
 func newStatus(g *conn.Flags) *cobra.Command {
 	var quiet bool
 	var p term.Printer
-	var layout layoutFlag
+	var layout kind.Layout
 	cmd := &cobra.Command{
 		Use:     "status [flags] LOCK",
 		Aliases: []string{"inspect"},
@@ -178,7 +63,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			var l located
+			var l see.Lock
 			var foreign []string
 			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
 				l, foreign, err = readStatus(ctx, c, path, &layout, quiet)
@@ -191,43 +76,43 @@ Exit codes:
 			switch {
 			case err != nil:
 				return err
-			case quiet && (l.state() == string(locks.Free) || l.state() == string(locks.Waiting)):
+			case quiet && (l.State() == string(locks.Free) || l.State() == string(locks.Waiting)):
 				return term.ExitCode(term.ExitNo)
 			case quiet:
 				return nil
 			}
-			return l.showStatus(cmd.OutOrStdout(), &p, args[0], now)
+			return l.Print(cmd.OutOrStdout(), &p, args[0], now)
 		},
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing: exit 0 if held, 1 if free")
 	p.Register(cmd)
-	layout.register(cmd)
+	layout.Register(cmd)
 	return cmd
 }
 
 // readStatus reads a lock and what is around it. Unless quiet is set, it returns warnings about other nodes there. The
 // error is zk.ErrNoAuth if it cannot tell who holds the lock.
-func readStatus(ctx context.Context, c *zk.Client, path string, layout *layoutFlag, quiet bool) (l located, warned []string, err error) {
+func readStatus(ctx context.Context, c *zk.Client, path string, layout *kind.Layout, quiet bool) (l see.Lock, warned []string, err error) {
 	spot, err := locks.At(ctx, c, path)
 	if err != nil {
 		return l, nil, err
 	}
 	now := time.Now()
-	l = locate(spot.Lock(layout.asked(), now), now)
-	if l.unreadable {
+	l = see.New(spot.Lock(layout.Asked(), now), now)
+	if l.Unreadable {
 		return l, nil, cmp.Or(spot.Doubt, fmt.Errorf("%w: the lock %s", zk.ErrNoAuth, path))
 	}
 	own := layout.Layout
-	if named, err := holdfast.ParseLayout(l.layout); err == nil {
+	if named, err := holdfast.ParseLayout(l.Layout); err == nil {
 		own = named
 	}
 	// What the library refuses is in the way, too. A lock of a tree that is in use can be acquired, and others not.
 	others := outside(strangers(ctx, c, path, own), l)
-	if len(l.queue) == 0 {
+	if len(l.Queue) == 0 {
 		for _, n := range others {
 			if !strings.HasPrefix(n.Kind, "the tree ") && n.Kind != "" {
-				if at := locks.ForeignNode(n); !slices.Contains(l.foreign, at) {
-					l.foreign = append(l.foreign, at)
+				if at := locks.ForeignNode(n); !slices.Contains(l.Foreign, at) {
+					l.Foreign = append(l.Foreign, at)
 				}
 			}
 		}
@@ -236,11 +121,11 @@ func readStatus(ctx context.Context, c *zk.Client, path string, layout *layoutFl
 		return l, nil, nil
 	}
 	warned = warnings(others, own)
-	if l.lastRun, err = onceOf(c, path, own).Every(time.Hour).Recorded(ctx); err == nil {
+	if l.LastRun, err = onceOf(c, path, own).Every(time.Hour).Recorded(ctx); err == nil {
 		err = spot.Doubt
 	}
 	switch {
-	case err != nil && l.holders() == 0: // otherwise the holder is shown, also to a user who cannot read this
+	case err != nil && l.Holders() == 0: // otherwise the holder is shown, also to a user who cannot read this
 		return l, nil, err
 	case err != nil:
 		warned = append(warned, "not all is shown: "+err.Error())
@@ -249,138 +134,9 @@ func readStatus(ctx context.Context, c *zk.Client, path string, layout *layoutFl
 }
 
 // outside returns the nodes that are not of the lock.
-func outside(nodes []holdfast.ForeignNode, l located) []holdfast.ForeignNode {
+func outside(nodes []holdfast.ForeignNode, l see.Lock) []holdfast.ForeignNode {
 	return slices.DeleteFunc(nodes, func(n holdfast.ForeignNode) bool {
-		return slices.ContainsFunc(l.queue, func(p locks.Place) bool { return p.Path == n.Path }) || l.kind == string(locks.Tree) && strings.HasPrefix(n.Kind, "the tree ") ||
-			l.kind == string(locks.Shards) && strings.HasPrefix(n.Path, l.path+"/")
+		return slices.ContainsFunc(l.Queue, func(p locks.Place) bool { return p.Path == n.Path }) || l.Kind == string(locks.Tree) && strings.HasPrefix(n.Kind, "the tree ") ||
+			l.Kind == string(locks.Shards) && strings.HasPrefix(n.Path, l.Path+"/")
 	})
-}
-
-// showStatus prints one lock, which the user calls name.
-func (l *located) showStatus(w io.Writer, p *term.Printer, name string, now time.Time) error {
-	switch p.Format {
-	case "json", "jsonl":
-		d := l.document(name, now)
-		d.APIVersion, d.AsOf = term.APIVersion, asOf(now)
-		d.ran(l.lastRun)
-		if p.Format == "jsonl" {
-			return term.JSONLine(w, d)
-		}
-		return term.JSON(w, d)
-	case "name":
-		_, err := fmt.Fprintln(w, term.Escape(name))
-		return err
-	}
-	if !p.NoHeaders {
-		text := term.Escape(name) + " is " + l.summary(now) + "\n"
-		if l.lastRun != nil {
-			text += "the last run of --once-per: " + term.Escape(lastRunText(l.lastRun)) + "\n"
-		}
-		if _, err := io.WriteString(w, text); err != nil {
-			return err
-		}
-	}
-	if len(l.queue) == 0 {
-		return nil
-	}
-	if !p.NoHeaders {
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
-	}
-	return term.Show(w, p, l.places(now))
-}
-
-// summary says in words who holds the lock.
-func (l *located) summary(now time.Time) string {
-	text := "free"
-	holders := l.holders()
-	switch {
-	case l.unreadable:
-		text = "unreadable: no permission to read it"
-	case len(l.queue) == 0 && l.reserved != nil:
-		text = term.Escape(reservedText(l.reserved))
-	case l.state() == string(locks.Foreign):
-		text = "not free: in the way is " + term.Escape(strings.Join(inTheWay(l.foreign), ", and "))
-	case len(l.queue) == 0:
-	case holders == 0: // the waiter is at a semaphore's turnstile
-		text = "free; the first waiter is about to acquire it"
-	case l.queue[0].Kept:
-		text = "kept by " + ownerOf(l.queue[0].Entry) + " for its next use"
-	default:
-		text = "held by " + holder(l.queue[0].Entry, now)
-	}
-	if len(l.queue) == 0 && l.reserved != nil {
-		text += "; its token is " + strconv.FormatInt(l.reserved.Token, 10)
-	}
-	if holders > 0 && l.reserved != nil && l.reserved.Token != l.queue[0].Token {
-		text += "; but " + term.Escape(reservedText(l.reserved)) + ": until then, a holdfast command waits at the head of the queue"
-	}
-	if len(l.queue) > 0 && l.queue[0].Detached {
-		text += "; its id is " + term.Escape(term.Cut(l.queue[0].ID, term.MaxCell))
-	}
-	if holders > 1 {
-		text += fmt.Sprintf(" and %d more", holders-1)
-	}
-	if l.permits != nil {
-		limit := "an unknown number of"
-		if l.permits.limit > 0 {
-			limit = strconv.Itoa(l.permits.limit)
-		}
-		text += fmt.Sprintf("; %d of %s permits in use", l.permits.inUse, limit)
-	}
-	switch {
-	case l.kind == string(locks.Shards):
-		text += "; it is a set of shards"
-	case l.layout != "" && l.layout != layouts.Curator.Name && len(l.queue) > 0:
-		text += "; its layout is " + term.Escape(l.layout)
-	}
-	return text
-}
-
-// places returns the queue for a table.
-func (l *located) places(now time.Time) term.Listing[int] {
-	position, waiters := make([]string, len(l.queue)), 0
-	indexes := make([]int, len(l.queue))
-	for i, e := range l.queue {
-		indexes[i] = i
-		switch {
-		case e.Kept:
-			position[i] = "keeps"
-		case e.Held && e.Shared:
-			position[i] = "shares"
-		case e.Held:
-			position[i] = "holder"
-		default:
-			waiters++
-			position[i] = strconv.Itoa(waiters)
-		}
-	}
-	of := func(f func(holdfast.Entry) string) func(int) string {
-		return func(i int) string { return f(l.queue[i].Entry) }
-	}
-	columns := []term.Column[int]{
-		{Head: "POSITION", Cell: func(i int) string { return position[i] }, Ink: func(i int) term.Ink {
-			switch e := l.queue[i]; {
-			case e.Kept:
-				return term.Faint
-			case e.Held:
-				return term.Yellow
-			}
-			return 0
-		}},
-		{Head: "WHO", Cell: of(func(e holdfast.Entry) string { return e.Owner })},
-		{Head: "FOR", Cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
-		{Head: "SESSION", Cell: of(sessionOf)},
-		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
-		{Head: "MODE", Wide: true, Cell: of(modeOf)},
-		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
-		{Head: "NODE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Path })},
-		{Head: "LABELS", Wide: true, Cell: of(labelsOf)},
-		{Head: "WHY", Cell: of(func(e holdfast.Entry) string { return e.Reason })},
-	}
-	if !slices.ContainsFunc(l.queue, func(e locks.Place) bool { return len(e.Labels) > 0 }) {
-		columns = slices.DeleteFunc(columns, func(c term.Column[int]) bool { return c.Head == "LABELS" })
-	}
-	return term.Listing[int]{Items: indexes, Columns: columns}
 }

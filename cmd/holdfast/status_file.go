@@ -14,6 +14,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/locks"
 	"holdfast/internal/supervise"
 )
 
@@ -155,7 +156,7 @@ func (f *statusFile) status(k *taker, err error, code int, now time.Time) runSta
 	r := &k.record
 	s := runStatus{
 		APIVersion: term.APIVersion, Kind: "RunStatus", Lock: k.name, Path: k.path, Ran: r.started, ExitCode: code, ExitedBy: "holdfast",
-		Owner: k.owner(), Why: k.why, Labels: k.labels, EndedAt: now.UTC().Truncate(time.Millisecond),
+		Owner: k.who, Why: k.why, Labels: k.labels, EndedAt: now.UTC().Truncate(time.Millisecond),
 	}
 	waited := now
 	if !r.acquired.IsZero() {
@@ -165,7 +166,7 @@ func (f *statusFile) status(k *taker, err error, code int, now time.Time) runSta
 			released = now
 		}
 		s.HeldMS = released.Sub(r.acquired).Milliseconds()
-		s.Token, s.Session = strconv.FormatInt(r.token, 10), fmt.Sprintf("0x%x", uint64(r.session))
+		s.Token, s.Session = strconv.FormatInt(r.token, 10), locks.SessionText(r.session)
 	}
 	s.WaitedMS = waited.Sub(f.start).Milliseconds()
 	if r.started {

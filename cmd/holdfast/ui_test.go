@@ -25,7 +25,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/deed"
+	"holdfast/internal/locks"
 	"holdfast/ui"
 	"holdfast/zk"
 )
@@ -217,7 +217,7 @@ func TestUIHasUsersAndTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := url.Values{"session": {deed.SessionText(h.SessionID())}, "reason": {"gone"}}
+	end := url.Values{"session": {locks.SessionText(h.SessionID())}, "reason": {"gone"}}
 	for _, name := range []string{"vic", "ann"} {
 		b := browser(t)
 		if code, text := surf(t, b, home+"login"); code != http.StatusOK || !strings.Contains(text, "Password") {

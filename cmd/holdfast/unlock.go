@@ -11,6 +11,8 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
@@ -20,7 +22,7 @@ import (
 func newUnlock(g *conn.Flags) *cobra.Command {
 	var id, reason string
 	var force bool
-	var layout layoutFlag
+	var layout kind.Layout
 	cmd := &cobra.Command{
 		Use:        "unlock [flags] LOCK",
 		SuggestFor: []string{"release"},
@@ -59,7 +61,7 @@ Exit codes:
 			}
 			return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
 				if force {
-					err = unlockForced(ctx, g, cmd, c, args[0], path, reason, layout.asked())
+					err = unlockForced(ctx, g, cmd, c, args[0], path, reason, layout.Asked())
 				} else {
 					err = notHeld(args[0], holdfast.NewDetached(c, path, 0, holdfast.WithLayout(layout.Layout)).Unlock(ctx, id))
 				}
@@ -74,7 +76,7 @@ Exit codes:
 	cmd.Flags().StringVar(&id, "id", "", "id of the lock, as lock --detached printed it")
 	cmd.Flags().BoolVar(&force, "force", false, "release a detached lock whatever its id")
 	cmd.Flags().StringVar(&reason, "reason", "", "with --force: reason, for the audit line")
-	layout.register(cmd)
+	layout.Register(cmd)
 	return cmd
 }
 
@@ -105,7 +107,7 @@ func unlockForced(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.
 	case len(queue) == 0:
 		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s is not held", term.Cut(name, 80))}
 	case !queue[0].Detached:
-		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s is not detached, but held by %s", term.Cut(name, 80), holder(queue[0].Entry, time.Now())),
+		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s is not detached, but held by %s", term.Cut(name, 80), show.Holder(queue[0].Entry, time.Now())),
 			Hint: "holdfast revoke asks the holder to release it; holdfast break takes it away"}
 	}
 	return act.Audited(ctx, g, cmd, c, deed.Entry{Action: "unlock --force"}.Of(path, queue[0].Entry), reason, func() error {

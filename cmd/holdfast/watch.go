@@ -19,8 +19,10 @@ import (
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/job"
+	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
+	"holdfast/internal/locks"
 	"holdfast/internal/lockwatch"
 )
 
@@ -49,7 +51,7 @@ var eventTypes = []string{"queued", "acquired", "released", "left", "gap"}
 
 func newWatch(g *conn.Flags) *cobra.Command {
 	var format term.Format
-	var layout layoutFlag
+	var layout kind.Layout
 	var events []string
 	var command string
 	cmd := &cobra.Command{
@@ -121,7 +123,7 @@ Exit codes:
 		},
 	}
 	format.Register(cmd, term.AllFormats...)
-	layout.register(cmd)
+	layout.Register(cmd)
 	cmd.Flags().StringSliceVar(&events, "events", nil, "print only these events: queued, acquired, released, left; separated by commas. A gap is always printed (default: all)")
 	cmd.Flags().StringVar(&command, "exec", "", "run this command line for each event, in place of printing it")
 	return cmd
@@ -205,7 +207,7 @@ func (w *eventWriter) document(e lockwatch.Event) eventDocument {
 	if e.Known {
 		d.Token = strconv.FormatInt(e.Token, 10)
 		if e.Session != 0 {
-			d.Session = sessionText(e.Session)
+			d.Session = locks.SessionText(e.Session)
 		}
 	}
 	if e.Type != lockwatch.Gap {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/locks"
 	"holdfast/layout"
 	"holdfast/reserve"
 	"holdfast/zk"
@@ -149,7 +150,7 @@ func TestSessionPlanHasAllKinds(t *testing.T) {
 		t.Errorf("%+v", p.Places)
 	}
 	n, r, err := p.Do(t.Context(), admin, By{Name: "ops", Reason: "gone"})
-	if n != 4 || err != nil || r.Missing != nil || r.Session != SessionText(session.ID()) || len(r.Places) != 4 {
+	if n != 4 || err != nil || r.Missing != nil || r.Session != locks.SessionText(session.ID()) || len(r.Places) != 4 {
 		t.Errorf("%d taken, %+v, %v", n, r, err)
 	}
 	if _, err := LookSession(t.Context(), admin, "/locks/", session.ID()); !errors.Is(err, holdfast.ErrNotHeld) {
@@ -178,7 +179,7 @@ func TestPartOfADeedIsTold(t *testing.T) {
 	}
 	n, r, err := p.Do(t.Context(), admin, By{Name: "ops", Reason: "gone"})
 	part, ok := errors.AsType[*PartlyError](err)
-	if n != 1 || !ok || !errors.Is(err, zk.ErrNoAuth) || part.Done != "took 1 of 2 places from session "+SessionText(a.SessionID()) {
+	if n != 1 || !ok || !errors.Is(err, zk.ErrNoAuth) || part.Done != "took 1 of 2 places from session "+locks.SessionText(a.SessionID()) {
 		t.Errorf("%d taken, %v", n, err)
 	}
 	if !strings.HasPrefix(r.Outcome, part.Done) {

@@ -59,9 +59,6 @@ func Sessions(found []locks.Lock) (all []SessionPlan) {
 	return all
 }
 
-// SessionText returns the id of a session as people read it.
-func SessionText(session int64) string { return fmt.Sprintf("0x%x", uint64(session)) }
-
 // LookSession returns the plan to take away all places of a session whose locks begin with prefix, in all layouts. The
 // error is holdfast.ErrNotHeld if it has none, and zk.ErrNoAuth if some nodes cannot be read: a plan that may be
 // incomplete is none. LookSession changes nothing.
@@ -80,7 +77,7 @@ func LookSession(ctx context.Context, c *zk.Client, prefix string, session int64
 		}
 	}
 	if len(p.Places) == 0 {
-		return nil, fmt.Errorf("%w: session %s has no lock below %s, and waits for none", holdfast.ErrNotHeld, SessionText(session), cut(prefix, MaxText))
+		return nil, fmt.Errorf("%w: session %s has no lock below %s, and waits for none", holdfast.ErrNotHeld, locks.SessionText(session), cut(prefix, MaxText))
 	}
 	return p, nil
 }
@@ -88,13 +85,13 @@ func LookSession(ctx context.Context, c *zk.Client, prefix string, session int64
 // Do takes the places away and leaves the audit line. It returns how many were still there. Nodes that no longer
 // belong to the session stay. The error is a *PartlyError if some were taken and a later transaction failed.
 func (p *SessionPlan) Do(ctx context.Context, c *zk.Client, by By) (taken int, _ Record, _ error) {
-	line := Entry{Action: "sessions end", Session: SessionText(p.Session)}
+	line := Entry{Action: "sessions end", Session: locks.SessionText(p.Session)}
 	for _, at := range p.Places {
 		line = line.Of(at.Lock, at.Entry)
 	}
 	r, err := Audited(ctx, c, line, by, func() (err error) {
 		if taken, err = takeAway(ctx, c, p.Session, p.Places); err != nil && taken > 0 {
-			err = &PartlyError{fmt.Sprintf("took %d of %d places from session %s", taken, len(p.Places), SessionText(p.Session)), err}
+			err = &PartlyError{fmt.Sprintf("took %d of %d places from session %s", taken, len(p.Places), locks.SessionText(p.Session)), err}
 		}
 		return err
 	})

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -71,6 +72,9 @@ type Place struct {
 	Beyond  bool  // a slot that is not given again, since there are fewer slots now
 	Unknown bool  // only the name can be read
 }
+
+// SessionText returns the id of a session as people read it.
+func SessionText(session int64) string { return fmt.Sprintf("0x%x", uint64(session)) }
 
 // A ForeignNode is a node that is in the way of a lock.
 type ForeignNode struct {

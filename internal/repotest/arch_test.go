@@ -35,9 +35,12 @@ import (
 //	layout → holdfast     cmd/holdfast, ui → layout
 //	fence → holdfast
 //	cmd/holdfast → once     once → holdfast, internal/queue, internal/queue/names, zk
-//	cmd/holdfast, cmd/holdfast-mcp → internal/cli/program → internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
+//	cmd/holdfast, cmd/holdfast-mcp → internal/cli/program → internal/cli/complete, internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
 //	cmd/holdfast-ui → internal/cli/dashboard → ui, zk, internal/daemon, internal/htpasswd, internal/cli/certs, internal/cli/passwd, internal/cli/program
-//	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/show, internal/cli/who, internal/cli/outer, holdfast, internal/locks, internal/waitgraph
+//	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/outer, holdfast, internal/waitgraph
+//	cmd/holdfast, internal/cli/mcp → internal/cli/show, internal/cli/who     internal/cli/show → internal/locks, reserve     internal/cli/who → internal/cli/conn
+//	cmd/holdfast-top → internal/cli/top → internal/cli/act, internal/cli/kind, internal/cli/program, internal/cli/see
+//	cmd/holdfast, internal/cli/complete → internal/cli/see → internal/cli/show, internal/locks, once, reserve     internal/cli/kind → internal/locks, layout
 //	cmd/holdfast-tf → internal/cli/tf → terraform, internal/cli/act, internal/cli/certs, internal/cli/job, internal/cli/passwd     terraform → holdfast, zk
 //	ui, terraform, internal/cli/passwd, internal/cli/tf → internal/htpasswd
 //	chaos → holdfast
@@ -202,7 +205,7 @@ var arrows = map[string]part{
 		reason:    "a manual page is made of the help of a command, whichever it is",
 	},
 	"internal/cli/program": {
-		mayImport: []string{"internal/cli/conn", "internal/cli/man", "internal/cli/term", "internal/duration", "internal/supervise"},
+		mayImport: []string{"internal/cli/complete", "internal/cli/conn", "internal/cli/man", "internal/cli/term", "internal/duration", "internal/supervise"},
 		external:  []string{"github.com/spf13"},
 		reason:    "what the programs have in common knows none of them",
 	},
@@ -210,13 +213,40 @@ var arrows = map[string]part{
 		reason: "what the holdfast run around a process holds is in the environment: this package knows no server and no lock",
 	},
 	"internal/cli/who": {
-		mayImport: []string{"internal/cli/term"},
+		mayImport: []string{"internal/cli/conn", "internal/cli/term"},
 		external:  []string{"github.com/spf13"},
 		reason:    "the name of a holder is two flags: this package knows no lock",
 	},
 	"internal/cli/show": {
-		mayImport: []string{"", "internal/cli/term", "reserve"},
+		mayImport: []string{"", "internal/cli/term", "internal/locks", "reserve"},
 		reason:    "words and documents about a lock are made of what was read: this package reads nothing",
+	},
+	"internal/cli/kind": {
+		mayImport: []string{"", "internal/locks", "layout"},
+		external:  []string{"github.com/spf13"},
+		reason:    "the kind of a lock is what flags say: this package reads no lock and acquires none",
+	},
+	"internal/cli/see": {
+		mayImport: []string{"", "internal/cli/conn", "internal/cli/show", "internal/cli/term", "internal/locks", "layout", "once", "reserve", "zk"},
+		external:  []string{"github.com/spf13"},
+		reason:    "a list of locks is internal/locks and columns: this package acquires no lock, and knows no command",
+	},
+	"internal/cli/complete": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/kind", "internal/cli/see", "internal/cli/show", "internal/cli/term", "internal/locks", "zk", "zklocal"},
+		external:  []string{"github.com/spf13"},
+		reason:    "every program completes its flags and the names of locks: this package knows no command",
+	},
+	"internal/cli/top": {
+		mayImport: []string{
+			"", "internal/cli/act", "internal/cli/conn", "internal/cli/kind", "internal/cli/program", "internal/cli/see", "internal/cli/term",
+			"internal/deed", "internal/duration", "internal/locks", "zk",
+		},
+		external: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/x/ansi", "github.com/spf13"},
+		reason:   "the program of the screen is a reading, a model and the library of the terminal: it knows no other command",
+	},
+	"cmd/holdfast-top": {
+		mayImport: []string{"internal/cli/program", "internal/cli/top"},
+		reason:    "the program is its package and a main",
 	},
 	"internal/cli/mcp": {
 		mayImport: []string{
@@ -241,7 +271,7 @@ var arrows = map[string]part{
 		reason:    "the end of a job is flags and an exit code: this package knows no lock, so tf links no other command",
 	},
 	"internal/cli/act": {
-		mayImport: []string{"internal/cli/conn", "internal/cli/term", "internal/deed", "zk"},
+		mayImport: []string{"internal/cli/conn", "internal/cli/show", "internal/cli/term", "internal/deed", "zk"},
 		external:  []string{"github.com/spf13"},
 		reason:    "a question and an audit line are the same whatever is done: this package knows no command",
 	},
@@ -272,7 +302,7 @@ var arrows = map[string]part{
 		reason:    "the program is its package and a main",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/man", "internal/cli/outer", "internal/cli/passwd", "internal/cli/program", "internal/cli/term", "internal/cli/version", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/locks", "internal/waitgraph"},
+		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/complete", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/kind", "internal/cli/man", "internal/cli/outer", "internal/cli/program", "internal/cli/see", "internal/cli/show", "internal/cli/term", "internal/cli/version", "internal/cli/who", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/locks", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -484,6 +514,11 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"internal/cli/mcp", "holdfast/internal/locks", ""},
 		{"internal/cli/mcp", "charm.land/bubbletea/v2", "no other command"},
 		{"internal/cli/mcp", "holdfast/ui", "no other command"},
+		{"cmd/holdfast", "holdfast/internal/cli/top", "they must offer"},
+		{"cmd/holdfast-top", "holdfast/internal/cli/top", ""},
+		{"internal/cli/top", "charm.land/bubbletea/v2", ""},
+		{"internal/cli/see", "charm.land/bubbletea/v2", "no command"},
+		{"internal/cli/see", "holdfast/internal/cli/act", "no command"},
 		{"cmd/holdfast-tf", "holdfast/terraform", "a main"},
 		{"internal/cli/tf", "holdfast/terraform", ""},
 		{"internal/cli/tf", "holdfast/zkserver", "hosts no store"},
@@ -556,14 +591,11 @@ func TestTheCommandLinksLittle(t *testing.T) {
 	modules := strings.Fields(string(out))
 	slices.Sort(modules)
 	want := []string{
-		"charm.land/bubbletea/v2", "github.com/HdrHistogram/hdrhistogram-go", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/ansi",
-		"github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows", "github.com/clipperhouse/displaywidth",
-		"github.com/clipperhouse/uax29/v2", "github.com/coreos/go-systemd/v22", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth", "github.com/muesli/cancelreader",
-		"github.com/rivo/uniseg", "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/xo/terminfo", "go.yaml.in/yaml/v3",
+		"github.com/HdrHistogram/hdrhistogram-go", "github.com/coreos/go-systemd/v22", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3",
 		"golang.org/x/sync", "golang.org/x/sys", module,
 	}
 	if runtime.GOOS == "windows" {
-		want = append(slices.DeleteFunc(want, func(m string) bool { return m == "github.com/charmbracelet/x/termios" }), "github.com/inconshreveable/mousetrap")
+		want = append(want, "github.com/inconshreveable/mousetrap")
 		slices.Sort(want)
 	}
 	if got := slices.Compact(modules); !slices.Equal(got, want) {

@@ -59,6 +59,14 @@ var readings = []reading{
 		order: `mcp blockers list take agent holds tool answer stream claim paths`,
 	},
 	{
+		dir: "internal/cli/top", pkg: "holdfast/internal/cli/top", atMost: 2,
+		order: `top model view`,
+	},
+	{
+		dir: "internal/cli/see", pkg: "holdfast/internal/cli/see", atMost: 0,
+		order: `status listing filter document lock`,
+	},
+	{
 		dir: "internal/cli/conn", pkg: "holdfast/internal/cli/conn", atMost: 4,
 		order: `doc config_view flags config environment stay server contact tls_auth name`,
 	},

@@ -9,6 +9,7 @@ import (
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
 )
 
@@ -118,7 +119,7 @@ func (b *blockerWalk) owner(owner int) string {
 	}
 	var sessions []string
 	for _, s := range o.Sessions {
-		sessions = append(sessions, fmt.Sprintf("0x%x", uint64(s)))
+		sessions = append(sessions, locks.SessionText(s))
 	}
 	if len(sessions) == 0 {
 		sessions = []string{"no session"}

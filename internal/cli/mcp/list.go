@@ -62,7 +62,7 @@ func (a *agent) list(ctx context.Context, c *toolCall) (*toolResult, error) {
 		shown := l.queue[:max(min(len(l.queue), room), 1)]
 		room -= len(shown)
 		left += len(l.queue) - len(shown)
-		docs = append(docs, show.Describe(l.name, l.Path, shown, now))
+		docs = append(docs, show.Describe(l.name, l.Path, places(shown), now))
 		lines = append(lines, fmt.Sprintf("%s: %s%s", term.Escape(l.name), l.words(now), a.own(l.Path)))
 	}
 	text := strings.Join(lines, "\n")
@@ -157,6 +157,14 @@ func readAll(ctx context.Context, c *zk.Client, all []*listed, graph *waitgraph.
 		})
 	}
 	return group.Wait()
+}
+
+// places returns a queue as package locks has it.
+func places(queue []holdfast.Entry) (all []locks.Place) {
+	for _, e := range queue {
+		all = append(all, locks.Place{Entry: e})
+	}
+	return all
 }
 
 // words say who holds the lock and how many wait.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/complete"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/term"
@@ -34,6 +35,9 @@ func New(cmd *cobra.Command, g *conn.Flags) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return FlagFault(clients, cmd, err) })
 	cmd.AddCommand(man.New())
 	cmd.SetHelpCommand(&cobra.Command{Hidden: true}) // holdfast help NAME
+	if g != nil {
+		complete.Register(g, cmd)
+	}
 	return cmd
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/locks"
 	"holdfast/reserve"
 )
 
@@ -17,7 +18,7 @@ func Owner(e holdfast.Entry) string {
 	case s == "" && e.Detached:
 		s = "id " + e.ID
 	case s == "":
-		s = "session " + Session(e.Session)
+		s = "session " + locks.SessionText(e.Session)
 	}
 	s = term.Escape(term.Cut(s, term.MaxCell))
 	if e.Reason != "" {
@@ -26,29 +27,34 @@ func Owner(e holdfast.Entry) string {
 	return s
 }
 
-// Session returns a session as ls and the servers' logs have it.
-func Session(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
+// Session returns the session of a place. No session owns a detached lock.
+func Session(e holdfast.Entry) string {
+	if e.Detached {
+		return "detached"
+	}
+	return locks.SessionText(e.Session)
+}
 
 // Holder describes the first place of a queue.
 func Holder(e holdfast.Entry, now time.Time) string {
-	s := Owner(e) + " for " + heldFor(e, now)
-	if how := endOfDetached(e, now); how != "" {
+	s := Owner(e) + " for " + HeldFor(e, now)
+	if how := EndOfDetached(e, now); how != "" {
 		s += " (" + how + ")"
 	}
 	return s
 }
 
-// heldFor returns how long a lock has been held. If the time is not known, it returns an upper bound:
+// HeldFor returns how long a lock has been held. If the time is not known, it returns an upper bound:
 // the time since the holder joined the queue.
-func heldFor(e holdfast.Entry, now time.Time) string {
+func HeldFor(e holdfast.Entry, now time.Time) string {
 	if e.HeldSince.IsZero() {
 		return "≤" + term.Age(e.Since, now)
 	}
 	return term.Age(e.HeldSince, now)
 }
 
-// endOfDetached says when a detached lock ends, and "" of others.
-func endOfDetached(e holdfast.Entry, now time.Time) string {
+// EndOfDetached says when a detached lock ends, and "" of others.
+func EndOfDetached(e holdfast.Entry, now time.Time) string {
 	switch {
 	case !e.Detached:
 		return ""
@@ -67,4 +73,16 @@ func Reservation(r *reserve.Reservation) string {
 		by = fmt.Sprintf("the holder with the token %d", r.Token)
 	}
 	return fmt.Sprintf("held until %s by %s (--min-hold)", r.Until.UTC().Format(time.RFC3339), by)
+}
+
+// For returns how long a holder has held the lock, or how long a waiter has waited. It is empty if the lock is only
+// kept.
+func For(e holdfast.Entry, now time.Time) string {
+	if e.Kept {
+		return ""
+	}
+	if e.Held {
+		return HeldFor(e, now)
+	}
+	return term.Age(e.Since, now)
 }

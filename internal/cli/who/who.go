@@ -3,15 +3,13 @@ package who
 
 import (
 	"cmp"
-	"fmt"
-	"os"
-	"os/user"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 )
 
@@ -30,8 +28,13 @@ const (
 
 // Register gives a command the flags.
 func (f *Flags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.who, "who", "", "name of the holder, shown to waiters and in ls and status, at most 256 bytes (default user@host:pid)")
+	f.RegisterName(cmd, "name of the holder, shown to waiters and in ls and status")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "add the label KEY=VALUE, shown in the JSON of ls and status; repeatable, at most 16 labels of 256 bytes")
+}
+
+// RegisterName gives a command --who alone. what says what the name is.
+func (f *Flags) RegisterName(cmd *cobra.Command, what string) {
+	cmd.Flags().StringVar(&f.who, "who", "", what+", at most 256 bytes (default user@host:pid)")
 }
 
 // Read checks the flags. It returns the name of this process in the queues, and its labels.
@@ -64,22 +67,9 @@ func (f *Flags) Read() (owner string, labels map[string]string, err error) {
 		}
 		labels[key] = value
 	}
-	return cmp.Or(f.who, process()), labels, nil
+	return cmp.Or(f.who, conn.Owner()), labels, nil
 }
 
 func labelRune(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || slices.Contains([]rune("._-/"), r)
-}
-
-// process names this process.
-func process() string {
-	name := os.Getenv("USER")
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "?"
-	}
-	return fmt.Sprintf("%s@%s:%d", name, host, os.Getpid())
 }

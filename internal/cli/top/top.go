@@ -1,4 +1,5 @@
-package main
+// Package top is the program holdfast-top: locks and their queues on a screen that is kept up to date.
+package top
 
 import (
 	"bytes"
@@ -17,20 +18,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/program"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/duration"
 	"holdfast/internal/locks"
 )
 
-// topShortest is the shortest --interval.
-const topShortest = 100 * time.Millisecond
+// shortest is the shortest --interval.
+const shortest = 100 * time.Millisecond
 
-func newTop(g *conn.Flags) *cobra.Command {
+// New returns the program holdfast-top.
+func New() *cobra.Command {
+	g := conn.NewFlags()
 	var interval time.Duration
-	var order lsFilter
-	var layout layoutFlag
+	var order see.Filter
+	var layout kind.Layout
 	var color term.ColorFlag
 	cmd := &cobra.Command{
 		Use:   "top [flags] [PREFIX]",
@@ -71,11 +78,11 @@ Exit codes:
   holdfast top --interval 5s`,
 		Args: term.Operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := order.check(); err != nil {
+			if err := order.Check(); err != nil {
 				return err
 			}
-			if interval < topShortest {
-				return term.Usage("give a time such as 1s", "--interval %v is too short: want at least %v", interval, topShortest)
+			if interval < shortest {
+				return term.Usage("give a time such as 1s", "--interval %v is too short: want at least %v", interval, shortest)
 			}
 			prefix, err := conn.LockPrefix(g, args)
 			if err != nil {
@@ -85,20 +92,20 @@ Exit codes:
 				return term.Usage("holdfast ls --watch prints the locks again after each change, and holdfast ls -o json prints them for programs",
 					"top: standard input and standard output must be a terminal with a cursor")
 			}
-			m := newTopModel(interval, order, g.LockName)
+			m := newModel(interval, order, g.LockName)
 			m.colored = color.On(os.Stdout)
-			return runTop(g, cmd, m, prefix, layout.asked())
+			return run(g, cmd, m, prefix, layout.Asked())
 		},
 	}
 	term.DurationVar(cmd.Flags(), &interval, "interval", "", time.Second, "shortest time between two readings")
-	cmd.Flags().StringVar(&order.sort, "sort", "wait", "order: name, hold (held longest first) or wait (the longest wait first)")
+	cmd.Flags().StringVar(&order.Sort, "sort", "wait", "order: name, hold (held longest first) or wait (the longest wait first)")
 	color.Register(cmd)
-	layout.register(cmd)
-	return cmd
+	layout.Register(cmd)
+	return program.New(cmd, g)
 }
 
-// runTop shows m until its user ends it.
-func runTop(g *conn.Flags, cmd *cobra.Command, m *topModel, prefix string, layout *locks.Layout) error {
+// run shows m until its user ends it.
+func run(g *conn.Flags, cmd *cobra.Command, m *model, prefix string, layout *locks.Layout) error {
 	ctx, stop := conn.UntilStopped(cmd.Context())
 	defer stop()
 	say := g.Log.NewSayer(os.Stderr)
@@ -119,19 +126,19 @@ func runTop(g *conn.Flags, cmd *cobra.Command, m *topModel, prefix string, layou
 		m.contact = c.Contact.State
 		m.read = func() tea.Msg {
 			began := time.Now()
-			found, err := lockQuery{prefix, g.Namespace, layout}.read(background, c.Client)
-			return topList{found, began, time.Now(), err}
+			found, err := see.Query{Prefix: prefix, Namespace: g.Namespace, Layout: layout}.Read(background, c.Client)
+			return listMsg{found, began, time.Now(), err}
 		}
 		m.act = func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd {
 			done := make(chan tea.Msg, 1) // nobody reads it if the program ends first
 			acting.Go(func() {
 				ctx, cancel := context.WithTimeout(background, g.Timeout)
 				defer cancel()
-				err := carryOut(ctx, g, cmd, c.Client, &deed.Plan{Action: a, Path: path, Dir: dir, Token: places[0].Token, Places: places}, name, "")
+				err := act.CarryOut(ctx, g, cmd, c.Client, &deed.Plan{Action: a, Path: path, Dir: dir, Token: places[0].Token, Places: places}, name, "")
 				if errors.Is(err, context.DeadlineExceeded) {
 					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", duration.Text(g.Timeout), err)
 				}
-				done <- topDone{a, name, places[0].Token, err}
+				done <- doneMsg{a, name, places[0].Token, err}
 			})
 			return func() tea.Msg { return <-done }
 		}
@@ -155,29 +162,29 @@ func runTop(g *conn.Flags, cmd *cobra.Command, m *topModel, prefix string, layou
 	})
 }
 
-// topList is the message of a reading that has ended.
-type topList struct {
-	found        []located // by path
+// listMsg is the message of a reading that has ended.
+type listMsg struct {
+	found        []see.Lock // by path
 	began, ended time.Time
 	err          error
 }
 
-// topDue is the message that the next reading is due. It counts only if no other reading has begun since.
-type topDue struct{ readings int }
+// dueMsg is the message that the next reading is due. It counts only if no other reading has begun since.
+type dueMsg struct{ readings int }
 
-// topTick is the message that another second is over.
-type topTick struct{}
+// tickMsg is the message that another second is over.
+type tickMsg struct{}
 
-// topDone is the message that break or revoke has ended.
-type topDone struct {
+// doneMsg is the message that break or revoke has ended.
+type doneMsg struct {
 	action deed.Action
 	name   string
 	token  int64
 	err    error
 }
 
-// A topQuestion is whether to do an action.
-type topQuestion struct {
+// A question is whether to do an action.
+type question struct {
 	action deed.Action
 	name   string
 	path   string
@@ -187,25 +194,25 @@ type topQuestion struct {
 	text   string           // what happens to whom
 }
 
-// newTopQuestion returns the question whether to do a to the place in the queue of l. The time is that of the queue.
-func newTopQuestion(a deed.Action, name string, l located, place int, now time.Time) *topQuestion {
-	e := l.queue[place]
-	q := &topQuestion{action: a, name: name, path: l.path, dir: l.dir, lock: l.key()}
-	for _, other := range l.queue {
+// newQuestion returns the question whether to do a to the place in the queue of l. The time is that of the queue.
+func newQuestion(a deed.Action, name string, l see.Lock, place int, now time.Time) *question {
+	e := l.Queue[place]
+	q := &question{action: a, name: name, path: l.Path, dir: l.Dir, lock: l.Key()}
+	for _, other := range l.Queue {
 		if other.Token == e.Token {
 			q.places = append(q.places, other.Entry)
 		}
 	}
 	var b bytes.Buffer
-	showQueue(&b, term.Cut(name, term.MaxCell), &deed.Plan{Token: e.Token, Queue: l.queue, Places: q.places}, now)
+	act.ShowQueue(&b, term.Cut(name, term.MaxCell), &deed.Plan{Token: e.Token, Queue: l.Queue, Places: q.places}, now)
 	q.text = strings.TrimSuffix(term.Cut(b.String(), 4000), "\n") + "\n" + a.Does
 	return q
 }
 
 // holds reports whether the places of the question are as they were when it was asked.
-func (q *topQuestion) holds(l located) bool {
+func (q *question) holds(l see.Lock) bool {
 	for _, p := range q.places {
-		if !slices.ContainsFunc(l.queue, func(e locks.Place) bool { return e.Path == p.Path && e.Token == p.Token && e.Held == p.Held }) {
+		if !slices.ContainsFunc(l.Queue, func(e locks.Place) bool { return e.Path == p.Path && e.Token == p.Token && e.Held == p.Held }) {
 			return false
 		}
 	}

@@ -1,10 +1,9 @@
-package main
+package top
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"holdfast"
-	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
@@ -23,11 +22,11 @@ import (
 )
 
 // topLock returns a lock whose places have the tokens 10, 11 and so on after first. The first place holds it.
-func topLock(path string, first int64, owners ...string) located {
-	l := located{path: path}
+func topLock(path string, first int64, owners ...string) see.Lock {
+	l := see.Lock{Path: path}
 	for i, owner := range owners {
 		token := first + int64(i)
-		l.queue = append(l.queue, locks.Place{Entry: holdfast.Entry{
+		l.Queue = append(l.Queue, locks.Place{Entry: holdfast.Entry{
 			Path: fmt.Sprintf("%s/%d", path, token), Owner: owner, Token: token, Session: token, Held: i == 0,
 			Since: time.Now().Add(-time.Minute), HeldSince: time.Now().Add(-time.Minute),
 		}})
@@ -36,8 +35,8 @@ func topLock(path string, first int64, owners ...string) located {
 }
 
 // newTestTop returns a model with a screen. Its actions are only noted.
-func newTestTop(width, height int) (*topModel, *[]string) {
-	m := newTopModel(time.Second, lsFilter{sort: "name"}, func(path string) string { return strings.TrimPrefix(path, "/l/") })
+func newTestTop(width, height int) (*model, *[]string) {
+	m := newModel(time.Second, see.Filter{Sort: "name"}, func(path string) string { return strings.TrimPrefix(path, "/l/") })
 	m.read = func() tea.Msg { return nil }
 	acted := new([]string)
 	m.act = func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd {
@@ -50,12 +49,12 @@ func newTestTop(width, height int) (*topModel, *[]string) {
 }
 
 // give gives the model the result of a reading that has just ended.
-func (m *topModel) give(locks ...located) {
-	m.Update(topList{found: locks, began: time.Now(), ended: time.Now()})
+func (m *model) give(locks ...see.Lock) {
+	m.Update(listMsg{found: locks, began: time.Now(), ended: time.Now()})
 }
 
 // press presses keys. A key is a character, or a name such as <enter>.
-func (m *topModel) press(keys string) (last tea.Cmd) {
+func (m *model) press(keys string) (last tea.Cmd) {
 	special := map[string]tea.KeyPressMsg{
 		"up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "end": {Code: tea.KeyEnd}, "home": {Code: tea.KeyHome}, "pgdown": {Code: tea.KeyPgDown},
 		"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "back": {Code: tea.KeyBackspace},
@@ -75,10 +74,10 @@ func (m *topModel) press(keys string) (last tea.Cmd) {
 }
 
 // screen returns what the model shows.
-func (m *topModel) screen() string { return strings.Join(m.lines(time.Now()), "\n") }
+func (m *model) screen() string { return strings.Join(m.lines(time.Now()), "\n") }
 
 // mustShow fails unless the screen has all texts.
-func (m *topModel) mustShow(t *testing.T, texts ...string) {
+func (m *model) mustShow(t *testing.T, texts ...string) {
 	t.Helper()
 	screen := m.screen()
 	for _, text := range texts {
@@ -103,7 +102,7 @@ func TestTopKeepsTheSelectedLock(t *testing.T) {
 	// In the queue, it is a place.
 	m.press("<tab>j")
 	m.mustShow(t, "* b", "> 1 ", "bea")
-	m.give(located{path: "/l/b", queue: b.queue[1:]}, c)
+	m.give(see.Lock{Path: "/l/b", Queue: b.Queue[1:]}, c)
 	if m.node != "/l/b/21" {
 		t.Errorf("selected is the place %s", m.node)
 	}
@@ -127,7 +126,7 @@ func TestTopKeepsTheSelectedLock(t *testing.T) {
 
 // The rows move, and the selected one stays visible.
 func TestTopScrolls(t *testing.T) {
-	var locks []located
+	var locks []see.Lock
 	for i := range 100 {
 		locks = append(locks, topLock(fmt.Sprintf("/l/%02d", i), int64(1+i), "ann"))
 	}
@@ -156,14 +155,14 @@ func TestTopFitsTheScreen(t *testing.T) {
 	for _, colored := range []bool{false, true} {
 		m, _ := newTestTop(1, 1)
 		m.colored = colored
-		var locks []located
+		var locks []see.Lock
 		for i, s := range hostile {
 			l := topLock("/l/"+s, int64(10*(i+1)), s, s, s)
-			l.queue[0].Reason = s
-			l.queue[0].Detached, l.queue[0].ID = i%2 == 0, s
+			l.Queue[0].Reason = s
+			l.Queue[0].Detached, l.Queue[0].ID = i%2 == 0, s
 			locks = append(locks, l)
 		}
-		locks[1].permits = &permits{1, 3}
+		locks[1].Permits = &see.Permits{InUse: 1, Limit: 3}
 		m.give(locks...)
 		for _, state := range []string{"", "?", "?<tab>", "<esc>b", "n/" + hostile[1], "<enter>", "/" + "zzz\x1b", "<esc>rn"} {
 			m.press(state)
@@ -196,10 +195,10 @@ func TestTopFitsTheScreen(t *testing.T) {
 // A narrow screen has the columns that matter most, a wide one has all.
 func TestTopColumns(t *testing.T) {
 	l := topLock("/l/db/migrate", 42, "deploy@api-7:41", "deploy@api-9:77")
-	l.queue[0].Reason, l.queue[1].Shared = "nightly reindex", true
+	l.Queue[0].Reason, l.Queue[1].Shared = "nightly reindex", true
 	s := topLock("/l/pool", 50, "ci@h1:1", "ci@h2:2", "ci@h3:3")
-	s.queue[1].Held = true
-	s.permits = &permits{2, 4}
+	s.Queue[1].Held = true
+	s.Permits = &see.Permits{InUse: 2, Limit: 4}
 	m, _ := newTestTop(160, 24)
 	m.give(l, s)
 	m.mustShow(t, "2 locks, 2 held, 2 waiting; by name", "NAME", "STATE", "HOLDER", "HELD-FOR", "WAITERS", "TOKEN", "PERMITS", "WHY",
@@ -217,7 +216,7 @@ func TestTopColumns(t *testing.T) {
 
 func TestTopFilters(t *testing.T) {
 	l := topLock("/l/etl", 40, "dan")
-	l.queue[0].Reason = "Nightly"
+	l.Queue[0].Reason = "Nightly"
 	m, _ := newTestTop(100, 20)
 	m.give(topLock("/l/Alpha", 10, "ann"), topLock("/l/beta", 20, "bob", "zoe"), topLock("/l/gamma", 30, "cid"), l)
 	for _, tt := range []struct{ keys, shown string }{
@@ -226,7 +225,7 @@ func TestTopFilters(t *testing.T) {
 		m.press(tt.keys)
 		var got []string
 		for _, l := range m.shown {
-			got = append(got, m.name(l.path))
+			got = append(got, m.name(l.Path))
 		}
 		if strings.Join(got, " ") != tt.shown {
 			t.Errorf("after %s: %q; want %s", tt.keys, got, tt.shown)
@@ -245,7 +244,7 @@ func TestTopOfASlowServerIsOld(t *testing.T) {
 		took := func(d time.Duration) {
 			m.begin()
 			time.Sleep(d)
-			m.Update(topList{found: []located{topLock("/l/a", 1, "ann")}, began: m.reading, ended: time.Now()})
+			m.Update(listMsg{found: []see.Lock{topLock("/l/a", 1, "ann")}, began: m.reading, ended: time.Now()})
 		}
 		took(2 * time.Second)
 		if strings.HasPrefix(m.screen(), "OLD") {
@@ -254,38 +253,6 @@ func TestTopOfASlowServerIsOld(t *testing.T) {
 		took(25 * time.Second)
 		m.mustShow(t, "OLD: of ", ", 25s ago: the server is slow")
 	})
-}
-
-// A list of ls --watch that may be older than it should be says so, and no time in it goes on.
-func TestLsWatchShowsOldDataAsOld(t *testing.T) {
-	t.Parallel()
-	began := time.Now()
-	var down time.Time
-	s := &picture{
-		Flags: &conn.Flags{}, out: io.Discard, printer: &term.Printer{Format: "table", Color: "never"}, found: []located{topLock("/l/a", 1, "ann")}, now: began,
-		contact: func() (time.Time, string) { return down, "h:1: connection refused" },
-	}
-	expect := func(after time.Duration, want ...string) {
-		t.Helper()
-		lines, err := s.lines(began.Add(after))
-		text := strings.Join(lines, "\n")
-		for _, want := range want {
-			if err != nil || !strings.Contains(text, want) {
-				t.Errorf("got\n%s\n%v; want %q", text, err, want)
-			}
-		}
-		if old := strings.HasPrefix(text, "OLD"); old != (len(want) > 1) {
-			t.Errorf("old: %v; got\n%s", old, text)
-		}
-	}
-	expect(time.Minute, " 2m ")
-	down = began
-	expect(time.Minute, " 1m ", ", 1m ago: no server answers: h:1: connection refused\nNAME")
-	down, s.failed = time.Time{}, errors.New("holdfast: \x1bbroken")
-	expect(time.Minute, " 1m ", `, 1m ago: \x1bbroken`)
-	s.failed, s.reading = nil, began.Add(time.Minute)
-	expect(time.Minute+lsSlow, " 2m3s ")
-	expect(time.Minute+2*lsSlow, " 1m ", "the server is slow: reading for 6s")
 }
 
 func TestTopShowsOldDataAsOld(t *testing.T) {
@@ -316,7 +283,7 @@ func TestTopShowsOldDataAsOld(t *testing.T) {
 		m.begin()
 		time.Sleep(20 * time.Second)
 		m.mustShow(t, "20s ago: the server is slow: reading for 20s", "2m3s")
-		m.Update(topList{began: time.Now(), ended: time.Now(), err: errors.New("holdfast: \x1bbroken")})
+		m.Update(listMsg{began: time.Now(), ended: time.Now(), err: errors.New("holdfast: \x1bbroken")})
 		m.mustShow(t, `20s ago: \x1bbroken`, "2m3s")
 		m.give(l)
 		fresh("2m23s")
@@ -328,12 +295,12 @@ func TestTopShowsOldDataAsOld(t *testing.T) {
 // An error that cannot pass ends top, if nothing has been read yet.
 func TestTopEndsOnAFaultAtTheBeginning(t *testing.T) {
 	m, _ := newTestTop(80, 20)
-	m.Update(topList{err: zk.ErrConnectionLoss})
+	m.Update(listMsg{err: zk.ErrConnectionLoss})
 	if m.fault != nil {
 		t.Fatal(m.fault)
 	}
 	m.mustShow(t, "connection")
-	if m.Update(topList{err: zk.ErrNoAuth}); !errors.Is(m.fault, zk.ErrNoAuth) {
+	if m.Update(listMsg{err: zk.ErrNoAuth}); !errors.Is(m.fault, zk.ErrNoAuth) {
 		t.Errorf("the fault is %v", m.fault)
 	}
 }
@@ -365,7 +332,7 @@ func TestTopReadsOneAtATime(t *testing.T) {
 					begun = append(begun, began)
 					time.Sleep(tt.takes)
 					under--
-					return topList{found: make([]located, tt.locks), began: began, ended: time.Now()}
+					return listMsg{found: make([]see.Lock, tt.locks), began: began, ended: time.Now()}
 				}
 				var run func(tea.Cmd)
 				run = func(cmd tea.Cmd) {
@@ -412,7 +379,7 @@ func TestTopReadsOneAtATime(t *testing.T) {
 				}
 				// What break asks for does not begin a second one.
 				run(m.begin())
-				_, cmd := m.Update(topDone{action: deed.Breaking})
+				_, cmd := m.Update(doneMsg{action: deed.Breaking})
 				run(cmd)
 				cancel()
 				time.Sleep(time.Minute)
@@ -426,7 +393,7 @@ func TestTopAsks(t *testing.T) {
 	l := topLock("/l/a", 10, "ann", "bob", "cid")
 	for _, tt := range []struct {
 		name, keys string
-		list       *located // read after the first key
+		list       *see.Lock // read after the first key
 		then       string
 		shows      string
 		acted      string
@@ -440,7 +407,7 @@ func TestTopAsks(t *testing.T) {
 		{"a waiter", "<tab>jb", nil, "y", "break a, token 11 …", "break a /l/a 11"},
 		{"a waiter is shown", "<tab>jb", nil, "", "a: bob waits for 1m, token 11", ""},
 		{"the holder has changed", "b", new(topLock("/l/a", 11, "bob", "cid")), "y", "a is held by bob", ""},
-		{"the lock is gone", "b", &located{path: "/l/b"}, "y", "> b", ""},
+		{"the lock is gone", "b", &see.Lock{Path: "/l/b"}, "y", "> b", ""},
 		{"one waiter more", "b", new(topLock("/l/a", 10, "ann", "bob", "cid", "dan")), "y", "token 10 …", "break a /l/a 10"},
 		{"the waiter holds it now", "<tab>jb", new(topLock("/l/a", 11, "bob", "cid")), "y", "a is held by bob", ""},
 		{"two actions at a time", "by", nil, "b", "wait for the last action to end", "break a /l/a 10"},
@@ -497,10 +464,10 @@ func TestTopWaitsForAnAction(t *testing.T) {
 	m, _ := newTestTop(100, 24)
 	m.give(topLock("/l/a", 10, "ann"))
 	m.press("by")
-	m.Update(topDone{deed.Breaking, "a", 10, nil})
+	m.Update(doneMsg{deed.Breaking, "a", 10, nil})
 	m.mustShow(t, "broke a, token 10")
 	m.press("by")
-	m.Update(topDone{deed.Breaking, "a", 10, errors.New("a: nobody has the token 10 any more\x1b")})
+	m.Update(doneMsg{deed.Breaking, "a", 10, errors.New("a: nobody has the token 10 any more\x1b")})
 	m.mustShow(t, `break a: a: nobody has the token 10 any more\x1b`)
 	m.press("by")
 	if quits(m.press("q")) {
@@ -511,7 +478,7 @@ func TestTopWaitsForAnAction(t *testing.T) {
 		t.Error("a second q waits")
 	}
 	m.leaving = true
-	if _, cmd := m.Update(topDone{deed.Breaking, "a", 10, nil}); !quits(cmd) {
+	if _, cmd := m.Update(doneMsg{deed.Breaking, "a", 10, nil}); !quits(cmd) {
 		t.Error("top does not end after the action")
 	}
 	m.leaving, m.doing = false, ""
@@ -524,19 +491,19 @@ func TestTopWaitsForAnAction(t *testing.T) {
 
 func TestTopOrders(t *testing.T) {
 	long, short := topLock("/l/b", 10, "ann"), topLock("/l/a", 20, "bob", "cid")
-	long.queue[0].HeldSince = time.Now().Add(-time.Hour)
+	long.Queue[0].HeldSince = time.Now().Add(-time.Hour)
 	other := topLock("/l/c", 30, "dan", "eve")
-	other.queue[1].Since = time.Now().Add(-time.Hour)
+	other.Queue[1].Since = time.Now().Add(-time.Hour)
 	m, _ := newTestTop(100, 24)
-	m.order.sort = "wait"
+	m.order.Sort = "wait"
 	m.give(short, long, other)
 	for _, want := range []string{"c a b", "a b c", "b a c", "c a b"} {
 		var got []string
 		for _, l := range m.shown {
-			got = append(got, m.name(l.path))
+			got = append(got, m.name(l.Path))
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("by %s: %q; want %s", m.order.sort, got, want)
+			t.Errorf("by %s: %q; want %s", m.order.Sort, got, want)
 		}
 		m.press("s")
 	}
@@ -545,7 +512,7 @@ func TestTopOrders(t *testing.T) {
 // Only what is visible is drawn, however many locks there are.
 func TestTopDrawsOnlyWhatIsVisible(t *testing.T) {
 	m, _ := newTestTop(100, 30)
-	locks := make([]located, 0, 10_000)
+	locks := make([]see.Lock, 0, 10_000)
 	for i := range 10_000 {
 		locks = append(locks, topLock(fmt.Sprintf("/l/%05d", i), int64(1+i), "ann", "bob"))
 	}

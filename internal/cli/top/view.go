@@ -1,4 +1,4 @@
-package main
+package top
 
 import (
 	"fmt"
@@ -9,12 +9,12 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 )
 
-// A topLayout is how many lines each part of the screen has.
-type topLayout struct {
+// A split is how many lines each part of the screen has.
+type split struct {
 	rows   int // of locks, below their heading
 	queue  int // the whole pane; 0: none
 	bottom []string
@@ -22,8 +22,8 @@ type topLayout struct {
 
 // layOut divides the screen: a line for the state of the reading, the heading and the locks, the queue of the
 // selected lock, and the bottom: a message, a question or the keys.
-func (m *topModel) layOut() topLayout {
-	l := topLayout{bottom: m.bottom()}
+func (m *model) layOut() split {
+	l := split{bottom: m.bottom()}
 	most := max(m.height-2, 1)
 	if m.asking != nil {
 		most = max(m.height, 1)
@@ -44,14 +44,14 @@ func (m *topModel) layOut() topLayout {
 }
 
 // View draws the screen. It looks only at the locks that are visible.
-func (m *topModel) View() tea.View {
+func (m *model) View() tea.View {
 	v := tea.NewView(strings.Join(m.lines(time.Now()), "\n"))
 	v.AltScreen = true
 	return v
 }
 
 // lines returns the lines of the screen. None is longer than the screen is wide.
-func (m *topModel) lines(now time.Time) []string {
+func (m *model) lines(now time.Time) []string {
 	if m.width <= 0 || m.height <= 0 {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (m *topModel) lines(now time.Time) []string {
 	}
 	lines := []string{m.state(now, old)}
 	if m.helping {
-		lines = append(lines, topHelp...)
+		lines = append(lines, helpLines...)
 	} else {
 		lines = append(lines, m.locks(layout.rows, at, old != "")...)
 		lines = append(lines, m.queue(layout.queue, at, old != "")...)
@@ -81,7 +81,7 @@ func (m *topModel) lines(now time.Time) []string {
 }
 
 // paint returns text with a color, if the screen has colors.
-func (m *topModel) paint(i term.Ink, text string) string {
+func (m *model) paint(i term.Ink, text string) string {
 	if !m.colored {
 		return text
 	}
@@ -89,7 +89,7 @@ func (m *topModel) paint(i term.Ink, text string) string {
 }
 
 // state returns the first line: of when the list is, and what is in it.
-func (m *topModel) state(now time.Time, old string) string {
+func (m *model) state(now time.Time, old string) string {
 	const clock = "15:04:05"
 	switch {
 	case m.asOf.IsZero() && old != "":
@@ -100,14 +100,14 @@ func (m *topModel) state(now time.Time, old string) string {
 		return m.paint(term.Red, fmt.Sprintf("OLD: of %s, %s ago: %s", m.asOf.Format(clock), term.Age(m.asOf, now), term.Escape(term.Cut(old, 250))))
 	}
 	text := m.asOf.Format(clock)
-	if now.Sub(m.asOf) > topSlack {
+	if now.Sub(m.asOf) > slack {
 		text += ", " + term.Age(m.asOf, now) + " ago"
 	}
 	text += fmt.Sprintf("  %s, %d held, %d waiting", plural(len(m.list), "lock"), m.held, m.waiting)
 	if m.filter != "" {
 		text += fmt.Sprintf("; %d with %s", len(m.shown), term.Escape(m.filter))
 	}
-	return text + "; by " + m.order.sort
+	return text + "; by " + m.order.Sort
 }
 
 // plural returns a number of things.
@@ -119,7 +119,7 @@ func plural(n int, thing string) string {
 }
 
 // locks returns the heading and the visible locks.
-func (m *topModel) locks(rows int, at time.Time, old bool) []string {
+func (m *model) locks(rows int, at time.Time, old bool) []string {
 	if len(m.shown) == 0 {
 		switch {
 		case m.asOf.IsZero():
@@ -129,21 +129,19 @@ func (m *topModel) locks(rows int, at time.Time, old bool) []string {
 		}
 		return []string{"no locks"}
 	}
-	g := conn.Flags{}
-	l := lockListing(&g, m.shown[m.top:min(m.top+rows, len(m.shown))], at)
-	l.Columns[0].Cell = func(l located) string { return m.name(l.path) }
+	l := see.Listing(m.name, m.shown[m.top:min(m.top+rows, len(m.shown))], at)
 	grid := l.Grid(false)
 	return m.table(grid.Rows, m.row-m.top, !m.inQueue, old)
 }
 
 // queue returns the pane of the selected lock.
-func (m *topModel) queue(height int, at time.Time, old bool) []string {
+func (m *model) queue(height int, at time.Time, old bool) []string {
 	l := m.selected()
 	if height == 0 || l == nil {
 		return nil
 	}
-	lines := []string{m.paint(term.Bold, "── "+term.Escape(term.Cut(m.name(l.path), term.MaxCell))+" is "+term.Cut(l.summary(at), 500))}
-	if len(l.queue) == 0 {
+	lines := []string{m.paint(term.Bold, "── "+term.Escape(term.Cut(m.name(l.Path), term.MaxCell))+" is "+term.Cut(l.Summary(at), 500))}
+	if len(l.Queue) == 0 {
 		return lines
 	}
 	rows := height - 2
@@ -151,9 +149,9 @@ func (m *topModel) queue(height int, at time.Time, old bool) []string {
 	if !headed {
 		rows++
 	}
-	first := window(0, m.place, len(l.queue), rows)
-	listing := l.places(at)
-	listing.Items = listing.Items[first:min(first+rows, len(l.queue))]
+	first := window(0, m.place, len(l.Queue), rows)
+	listing := l.Places(at)
+	listing.Items = listing.Items[first:min(first+rows, len(l.Queue))]
 	shown := []string{"POSITION", "WHO", "FOR", "MODE", "SESSION", "TOKEN", "WHY"}
 	listing.Columns = slices.DeleteFunc(listing.Columns, func(c term.Column[int]) bool { return !slices.Contains(shown, c.Head) })
 	grid := listing.Grid(true)
@@ -164,15 +162,15 @@ func (m *topModel) queue(height int, at time.Time, old bool) []string {
 	return append(lines, table...)
 }
 
-// topDrops are the columns that a narrow screen does not have, in the order in which they go.
-var topDrops = []string{"TOKEN", "SESSION", "WHY", "PERMITS", "MODE", "HELD-FOR", "FOR", "WAITERS", "HOLDER"}
+// dropped are the columns that a narrow screen does not have, in the order in which they go.
+var dropped = []string{"TOKEN", "SESSION", "WHY", "PERMITS", "MODE", "HELD-FOR", "FOR", "WAITERS", "HOLDER"}
 
-// topElastic are the columns whose texts are cut where there is no room.
-var topElastic = []string{"NAME", "HOLDER", "WHO", "WHY"}
+// elasticColumns are the columns whose texts are cut where there is no room.
+var elasticColumns = []string{"NAME", "HOLDER", "WHO", "WHY"}
 
 // table returns rows in columns that fit the screen. The first row is the heading. A mark is at the selected row, if
 // marked is true.
-func (m *topModel) table(rows [][]term.Cell, selected int, marked, old bool) []string {
+func (m *model) table(rows [][]term.Cell, selected int, marked, old bool) []string {
 	room := m.width - 2 // the mark
 	texts := make([][]string, len(rows))
 	width := make([]int, len(rows[0]))
@@ -225,7 +223,7 @@ func fitColumns(heads []term.Cell, width []int, room int) []int {
 	for i := range columns {
 		columns[i] = i
 	}
-	elastic := func(i int) bool { return slices.Contains(topElastic, heads[i].Text) }
+	elastic := func(i int) bool { return slices.Contains(elasticColumns, heads[i].Text) }
 	total := func(of func(int) int) int {
 		sum := 2 * (len(columns) - 1)
 		for _, i := range columns {
@@ -239,7 +237,7 @@ func fitColumns(heads []term.Cell, width []int, room int) []int {
 		}
 		return width[i]
 	}
-	for _, drop := range topDrops {
+	for _, drop := range dropped {
 		if total(least) <= room {
 			break
 		}
@@ -261,7 +259,7 @@ func fitColumns(heads []term.Cell, width []int, room int) []int {
 }
 
 // bottom returns the last lines of the screen.
-func (m *topModel) bottom() []string {
+func (m *model) bottom() []string {
 	text := ""
 	switch {
 	case m.asking != nil:
@@ -285,7 +283,7 @@ func (m *topModel) bottom() []string {
 	return strings.Split(ansi.Wrap(text, max(m.width, 1), ""), "\n")
 }
 
-var topHelp = []string{
+var helpLines = []string{
 	"b            break: take the lock away",
 	"r            revoke: ask to release it",
 	"/            filter by name, owner, why",

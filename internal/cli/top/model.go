@@ -1,4 +1,4 @@
-package main
+package top
 
 import (
 	"errors"
@@ -11,19 +11,20 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"holdfast"
+	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
 	"holdfast/internal/locks"
 	"holdfast/zk"
 )
 
-// topPerLock bounds how many locks top reads in a second, whatever --interval is.
-const topPerLock = time.Millisecond
+// perLock bounds how many locks top reads in a second, whatever --interval is.
+const perLock = time.Millisecond
 
-// A topModel is what top knows and shows. Update changes it, View draws it. Neither waits for anything.
-type topModel struct {
+// A model is what top knows and shows. Update changes it, View draws it. Neither waits for anything.
+type model struct {
 	interval time.Duration
-	order    lsFilter
+	order    see.Filter
 	colored  bool
 	name     func(path string) string
 
@@ -31,8 +32,8 @@ type topModel struct {
 	act     func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd
 	contact func() (down time.Time, causes string)
 
-	list     []located     // of the last reading, by path
-	shown    []located     // those that the filter chooses, in the user's order
+	list     []see.Lock    // of the last reading, by path
+	shown    []see.Lock    // those that the filter chooses, in the user's order
 	held     int           // of list
 	waiting  int           // places in all queues of list
 	asOf     time.Time     // when the last reading began; zero: there was none
@@ -51,24 +52,24 @@ type topModel struct {
 	filter        string
 	typing        bool // the filter
 	helping       bool
-	asking        *topQuestion
+	asking        *question
 	doing         string // the action under way
 	leaving       bool   // when it has ended
 	message       string // until the next key
 	fault         error  // that ended the program
 }
 
-func newTopModel(interval time.Duration, order lsFilter, name func(string) string) *topModel {
-	return &topModel{interval: interval, order: order, name: name, contact: func() (time.Time, string) { return time.Time{}, "" }}
+func newModel(interval time.Duration, order see.Filter, name func(string) string) *model {
+	return &model{interval: interval, order: order, name: name, contact: func() (time.Time, string) { return time.Time{}, "" }}
 }
 
 // Init begins the first reading.
-func (m *topModel) Init() tea.Cmd { return tea.Batch(m.begin(), tick()) }
+func (m *model) Init() tea.Cmd { return tea.Batch(m.begin(), tick()) }
 
-func tick() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return topTick{} }) }
+func tick() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return tickMsg{} }) }
 
 // begin begins a reading, unless there is one under way.
-func (m *topModel) begin() tea.Cmd {
+func (m *model) begin() tea.Cmd {
 	if !m.reading.IsZero() {
 		return nil
 	}
@@ -78,13 +79,13 @@ func (m *topModel) begin() tea.Cmd {
 }
 
 // Update handles a message.
-func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.handle(msg)
 	m.top = window(m.top, m.row, len(m.shown), m.layOut().rows)
 	return m, cmd
 }
 
-func (m *topModel) handle(msg tea.Msg) tea.Cmd {
+func (m *model) handle(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
@@ -94,33 +95,33 @@ func (m *topModel) handle(msg tea.Msg) tea.Cmd {
 		if m.typing {
 			m.narrow(m.filter + msg.Content)
 		}
-	case topTick: // the times go on
+	case tickMsg: // the times go on
 		return tick()
-	case topDue:
+	case dueMsg:
 		if msg.readings == m.readings {
 			return m.begin()
 		}
-	case topList:
+	case listMsg:
 		return m.take(msg)
-	case topDone:
+	case doneMsg:
 		return m.done(msg)
 	}
 	return nil
 }
 
 // take takes the result of a reading.
-func (m *topModel) take(l topList) tea.Cmd {
+func (m *model) take(l listMsg) tea.Cmd {
 	m.reading = time.Time{}
 	took := l.ended.Sub(l.began)
-	pause := max(m.interval-took, min(took, m.took), time.Duration(len(l.found))*topPerLock) // of an outage, only the reading is long
+	pause := max(m.interval-took, min(took, m.took), time.Duration(len(l.found))*perLock) // of an outage, only the reading is long
 	m.took = took
 	m.failed, m.due = l.err, l.ended.Add(pause)
 	if l.err == nil {
 		m.list, m.asOf = l.found, l.began
 		m.held, m.waiting = 0, 0
 		for _, l := range m.list {
-			m.held += min(l.holders(), 1)
-			m.waiting += l.waiters()
+			m.held += min(l.Holders(), 1)
+			m.waiting += l.Waiters()
 		}
 		m.arrange()
 		m.check()
@@ -133,15 +134,15 @@ func (m *topModel) take(l topList) tea.Cmd {
 		}
 	}
 	readings := m.readings
-	return tea.Tick(pause, func(time.Time) tea.Msg { return topDue{readings} })
+	return tea.Tick(pause, func(time.Time) tea.Msg { return dueMsg{readings} })
 }
 
 // check takes the question back if it is no longer about what the user saw.
-func (m *topModel) check() {
+func (m *model) check() {
 	if m.asking == nil {
 		return
 	}
-	i := slices.IndexFunc(m.list, func(l located) bool { return l.key() == m.asking.lock })
+	i := slices.IndexFunc(m.list, func(l see.Lock) bool { return l.Key() == m.asking.lock })
 	if i < 0 || !m.asking.holds(m.list[i]) {
 		m.message = m.asking.name + " has changed since you were asked; nothing was done"
 		m.asking = nil
@@ -149,7 +150,7 @@ func (m *topModel) check() {
 }
 
 // done takes the result of an action.
-func (m *topModel) done(d topDone) tea.Cmd {
+func (m *model) done(d doneMsg) tea.Cmd {
 	m.doing = ""
 	if d.err != nil {
 		m.message = fmt.Sprintf("%s %s: %s", d.action.Name, d.name, strings.TrimPrefix(d.err.Error(), "holdfast: "))
@@ -163,16 +164,16 @@ func (m *topModel) done(d topDone) tea.Cmd {
 }
 
 // stale returns why the list may be older than it should be, or "".
-func (m *topModel) stale(now time.Time) string {
+func (m *model) stale(now time.Time) string {
 	down, causes := m.contact()
 	switch {
 	case !down.IsZero():
 		return "no server answers: " + causes
 	case m.failed != nil:
 		return strings.TrimPrefix(m.failed.Error(), "holdfast: ")
-	case m.asOf.IsZero() && !m.reading.IsZero() && now.Sub(m.reading) <= topSlack:
+	case m.asOf.IsZero() && !m.reading.IsZero() && now.Sub(m.reading) <= slack:
 		return ""
-	case now.Sub(m.asOf) <= m.interval+2*time.Duration(len(m.list))*topPerLock+topLate:
+	case now.Sub(m.asOf) <= m.interval+2*time.Duration(len(m.list))*perLock+late:
 		return ""
 	case !m.reading.IsZero():
 		return "the server is slow: reading for " + term.Age(m.reading, now)
@@ -183,25 +184,25 @@ func (m *topModel) stale(now time.Time) string {
 }
 
 const (
-	topLate  = 5 * time.Second // how much older than --interval the list may be before it counts as old
-	topSlack = 2 * time.Second // how late the next reading may begin
+	late  = 5 * time.Second // how much older than --interval the list may be before it counts as old
+	slack = 2 * time.Second // how late the next reading may begin
 )
 
 // stopped reports whether the next reading is late and has not begun.
-func (m *topModel) stopped(now time.Time) bool { return now.After(m.due.Add(topSlack)) }
+func (m *model) stopped(now time.Time) bool { return now.After(m.due.Add(slack)) }
 
 // arrange chooses and orders the locks to show. The selected lock stays selected. If it is gone, the selection stays
 // in its row.
-func (m *topModel) arrange() {
+func (m *model) arrange() {
 	filter := strings.ToLower(m.filter)
-	shown := make([]located, 0, len(m.list))
+	shown := make([]see.Lock, 0, len(m.list))
 	for _, l := range m.list {
 		if filter == "" || m.matches(l, filter) {
 			shown = append(shown, l)
 		}
 	}
-	m.shown = m.order.apply(shown, m.asOf)
-	if i := slices.IndexFunc(m.shown, func(l located) bool { return l.key() == m.path }); i >= 0 {
+	m.shown = m.order.Apply(shown, m.asOf)
+	if i := slices.IndexFunc(m.shown, func(l see.Lock) bool { return l.Key() == m.path }); i >= 0 {
 		m.row = i
 		m.selectPlace()
 		return
@@ -210,13 +211,13 @@ func (m *topModel) arrange() {
 }
 
 // matches reports whether a lock has the text, which is in lower case.
-func (m *topModel) matches(l located, text string) bool {
+func (m *model) matches(l see.Lock, text string) bool {
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
-	return has(m.name(l.path)) || slices.ContainsFunc(l.queue, func(e locks.Place) bool { return has(e.Owner) || has(e.Reason) })
+	return has(m.name(l.Path)) || slices.ContainsFunc(l.Queue, func(e locks.Place) bool { return has(e.Owner) || has(e.Reason) })
 }
 
 // selected returns the selected lock, or nil if no lock is shown.
-func (m *topModel) selected() *located {
+func (m *model) selected() *see.Lock {
 	if m.row >= len(m.shown) {
 		return nil
 	}
@@ -224,43 +225,43 @@ func (m *topModel) selected() *located {
 }
 
 // selectRow selects a lock.
-func (m *topModel) selectRow(row int) {
+func (m *model) selectRow(row int) {
 	m.row = max(min(row, len(m.shown)-1), 0)
-	if l := m.selected(); l != nil && l.key() != m.path {
-		m.path, m.node, m.place, m.inQueue = l.key(), "", 0, false
+	if l := m.selected(); l != nil && l.Key() != m.path {
+		m.path, m.node, m.place, m.inQueue = l.Key(), "", 0, false
 	}
 	m.selectPlace()
 }
 
 // selectPlace selects the place that was selected before, or the one that is there now.
-func (m *topModel) selectPlace() {
+func (m *model) selectPlace() {
 	l := m.selected()
-	if l == nil || len(l.queue) == 0 {
+	if l == nil || len(l.Queue) == 0 {
 		m.node, m.place, m.inQueue = "", 0, false
 		return
 	}
-	i := slices.IndexFunc(l.queue, func(e locks.Place) bool { return e.Path == m.node })
+	i := slices.IndexFunc(l.Queue, func(e locks.Place) bool { return e.Path == m.node })
 	if i < 0 {
-		i = min(m.place, len(l.queue)-1)
+		i = min(m.place, len(l.Queue)-1)
 	}
 	if !m.inQueue {
 		i = 0
 	}
-	m.place, m.node = i, l.queue[i].Path
+	m.place, m.node = i, l.Queue[i].Path
 }
 
 // move moves the selection by some rows.
-func (m *topModel) move(by int) {
-	if l := m.selected(); m.inQueue && l != nil && len(l.queue) > 0 {
-		m.place = max(min(m.place+by, len(l.queue)-1), 0)
-		m.node = l.queue[m.place].Path
+func (m *model) move(by int) {
+	if l := m.selected(); m.inQueue && l != nil && len(l.Queue) > 0 {
+		m.place = max(min(m.place+by, len(l.Queue)-1), 0)
+		m.node = l.Queue[m.place].Path
 		return
 	}
 	m.selectRow(m.row + by)
 }
 
 // key handles a key.
-func (m *topModel) key(k tea.KeyPressMsg) tea.Cmd {
+func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	m.message = ""
 	key := k.String()
 	switch {
@@ -318,15 +319,15 @@ func (m *topModel) key(k tea.KeyPressMsg) tea.Cmd {
 }
 
 // inLine returns how many places the selected queue has.
-func (m *topModel) inLine() int {
+func (m *model) inLine() int {
 	if l := m.selected(); l != nil {
-		return len(l.queue)
+		return len(l.Queue)
 	}
 	return 0
 }
 
 // leave ends the program, or waits for the action under way.
-func (m *topModel) leave() tea.Cmd {
+func (m *model) leave() tea.Cmd {
 	if m.doing == "" || m.leaving {
 		return tea.Quit
 	}
@@ -335,7 +336,7 @@ func (m *topModel) leave() tea.Cmd {
 }
 
 // write handles a key of the filter.
-func (m *topModel) write(key, text string) {
+func (m *model) write(key, text string) {
 	switch key {
 	case "enter":
 		m.typing = false
@@ -353,41 +354,41 @@ func (m *topModel) write(key, text string) {
 }
 
 // narrow changes the filter.
-func (m *topModel) narrow(filter string) {
+func (m *model) narrow(filter string) {
 	m.filter = strings.ToValidUTF8(filter[:min(len(filter), term.MaxCell)], "")
 	m.arrange()
 }
 
 // reorder takes the next order.
-func (m *topModel) reorder() {
+func (m *model) reorder() {
 	orders := []string{"wait", "name", "hold"}
-	m.order.sort = orders[(slices.Index(orders, m.order.sort)+1)%len(orders)]
-	m.message = "order: " + m.order.sort
+	m.order.Sort = orders[(slices.Index(orders, m.order.Sort)+1)%len(orders)]
+	m.message = "order: " + m.order.Sort
 	m.arrange()
 }
 
 // ask asks whether to do a to the selected place.
-func (m *topModel) ask(a deed.Action) {
+func (m *model) ask(a deed.Action) {
 	l := m.selected()
 	down, _ := m.contact()
 	switch {
 	case l == nil:
 		m.message = "no lock is selected"
-	case l.unreadable:
-		m.message = "no permission to read " + m.name(l.path)
-	case len(l.queue) == 0:
-		m.message = m.name(l.path) + " is free: nobody holds it or waits for it"
+	case l.Unreadable:
+		m.message = "no permission to read " + m.name(l.Path)
+	case len(l.Queue) == 0:
+		m.message = m.name(l.Path) + " is free: nobody holds it or waits for it"
 	case m.doing != "":
 		m.message = "wait for the last action to end"
 	case !down.IsZero():
 		m.message = "no server answers, so nothing can be done now"
 	default:
-		m.asking = newTopQuestion(a, m.name(l.path), *l, m.place, m.asOf)
+		m.asking = newQuestion(a, m.name(l.Path), *l, m.place, m.asOf)
 	}
 }
 
 // answer takes the answer to the question.
-func (m *topModel) answer(key string) tea.Cmd {
+func (m *model) answer(key string) tea.Cmd {
 	q := m.asking
 	m.asking = nil
 	if key != "y" {
