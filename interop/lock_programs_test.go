@@ -29,7 +29,7 @@ type stage struct {
 }
 
 func newStage(t *testing.T) *stage {
-	return stageOn(t, startWatched(t, t.TempDir()))
+	return stageOn(t, startWatched(t, t.TempDir()).Addrs()[0])
 }
 
 // startWatched returns a ZooKeeper that reports its watches.
@@ -40,12 +40,13 @@ func startWatched(t *testing.T, dir string) *peers.ZooKeeper {
 	return closing(t, z, err)
 }
 
-func stageOn(t *testing.T, z *peers.ZooKeeper) *stage {
+// stageOn returns a stage with the server at an address.
+func stageOn(t *testing.T, addr string) *stage {
 	need(t, peers.NeedKazoo())
 	classes := curatorClasses(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*stepTime)
 	t.Cleanup(cancel)
-	s := &stage{t: t, ctx: ctx, addr: z.Addrs()[0]}
+	s := &stage{t: t, ctx: ctx, addr: addr}
 	s.admin = dialURL(t, "zk://"+s.addr)
 	s.java = &lockProgram{turnTaker: startTurnTaker(t, peers.Curator(ctx, classes, "LockProgram", s.addr)), answers: make(map[string]string)}
 	s.python = &lockProgram{turnTaker: startTurnTaker(t, peers.Kazoo(ctx, filepath.Join("py", "lock_program.py"), s.addr)), answers: make(map[string]string)}

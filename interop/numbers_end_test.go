@@ -42,7 +42,7 @@ func TestQueueAmongNegativeNumbers(t *testing.T) {
 			}
 		}
 	}
-	s := stageOn(t, startCounted(t, counted))
+	s := stageOn(t, startCounted(t, counted).Addrs()[0])
 	for i, lib := range libraries {
 		for _, start := range starts {
 			dir := func(who string) string { return fmt.Sprintf("/%d%s-%s", i, start, who) }
@@ -72,7 +72,7 @@ func TestQueueAmongNegativeNumbers(t *testing.T) {
 // all later clients get (DataTree.createNode takes a smaller one for an old replay). No queue
 // works in such a directory. Two go-zookeeper clients, for example, hold the lock at once.
 func TestServersCounterStopsAtTheLargestNumber(t *testing.T) {
-	s := stageOn(t, startCounted(t, map[string]string{"/end": "2147483647"}))
+	s := stageOn(t, startCounted(t, map[string]string{"/end": "2147483647"}).Addrs()[0])
 	var last string
 	for range 3 {
 		name, _, err := s.admin.Create(s.ctx, fmt.Sprintf("/end/%d-", len(s.children("/end", 0))), nil, zk.EphemeralSequential)

@@ -137,7 +137,7 @@ func (w *watching) complete(dir, want string) {
 // and in order, also when a session expires. When the server is restarted, it tells all, or that it has missed some.
 func TestWatchTellsOfOtherLibraries(t *testing.T) {
 	z := startWatched(t, t.TempDir())
-	s := stageOn(t, z)
+	s := stageOn(t, z.Addrs()[0])
 	for _, library := range []struct {
 		layout  string
 		program *lockProgram

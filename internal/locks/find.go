@@ -147,6 +147,7 @@ func (r *reader) queues(path string) (all []*found) {
 		by[g.Label] = append(by[g.Label], name)
 		grammars[g.Label] = g
 	}
+	strange = r.alike(strange, by, grammars)
 	curator, kazoo := names.Curator.Name, names.Kazoo.Name
 	if len(by[curator]) > 0 && len(by[kazoo]) > 0 {
 		if g := names.Mixed(by[curator]); g != nil {
@@ -169,6 +170,22 @@ func (r *reader) queues(path string) (all []*found) {
 		all = append(all, &found{lock: Lock{Path: path, Kind: Queue, Dirs: []string{path}, Foreign: strange}})
 	}
 	return all
+}
+
+// alike adds strange nodes to the queue in a form of its own in their directory that their names fit. The program of such
+// a node has not said who it is. It returns the other nodes.
+func (r *reader) alike(strange []ForeignNode, by map[string][]string, grammars map[string]*names.Grammar) []ForeignNode {
+	return slices.DeleteFunc(strange, func(n ForeignNode) bool {
+		name := n.Path[strings.LastIndexByte(n.Path, '/')+1:]
+		for label, g := range grammars {
+			if _, ok := g.Parse(name); ok && strings.HasPrefix(label, "form:") {
+				by[label] = append(by[label], name)
+				r.known[n.Path] = true
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // other reports whether strange nodes at a path are none of our business: nobody asked for what is there.
@@ -292,7 +309,7 @@ func (r *reader) semaphores(path string) (all []*found) {
 		} else {
 			for _, name := range r.children(path) {
 				child := join(path, name)
-				if len(name) == 32 && strings.Trim(name, "0123456789abcdef") == "" && r.session(child) != 0 {
+				if len(name) == 32 && strings.Trim(name, "0123456789abcdef") == "" && (r.session(child) != 0 || slices.Contains(r.denied, child)) {
 					f.permits = append(f.permits, name)
 					f.lock.Dirs = append(f.lock.Dirs, child)
 				}

@@ -2,13 +2,17 @@ package locks
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"holdfast"
 	"holdfast/layout"
 	"holdfast/reserve"
+	"holdfast/shards"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -93,7 +97,7 @@ func wantEverywhere(t *testing.T, c *zk.Client, m making, want State, waiters in
 	if got := at.State(time.Now()); got != want || at.Waiters() != waiters {
 		t.Errorf("a look at the path: %s with %d waiters; want %s with %d", got, at.Waiters(), want, waiters)
 	}
-	if want != Free && want != Reserved && (at.Use() != m.kind || at.Layout != m.layout) {
+	if want != Free && want != Reserved && want != Unreadable && (at.Use() != m.kind || at.Layout != m.layout) {
 		t.Errorf("a look at the path: a %s in layout %q; want %s in %q", at.Use(), at.Layout, m.kind, m.layout)
 	}
 	if want == Free {
@@ -116,6 +120,9 @@ func wantEverywhere(t *testing.T, c *zk.Client, m making, want State, waiters in
 		}
 	}
 	for name, got := range map[string][]string{"a list": list, "a copy": mirror} {
+		if want == Unreadable && name == "a copy" {
+			continue // it has the names, and shows the places
+		}
 		if len(got) != 1 || got[0] != say(at) {
 			t.Errorf("%s: %q; want %q alone, as a look at the path", name, got, say(at))
 		}
@@ -136,6 +143,12 @@ func TestEveryViewSaysTheSame(t *testing.T) {
 			h, err := m.lock(a, holdfast.WithOwner("ada")).Lock(t.Context())
 			must(t, err)
 			wantEverywhere(t, admin, m, Held, 0)
+			// A node that cannot be read hides all that is at the path, and the form of names without a layout. A tree's
+			// Hold has the path of a node above.
+			if m.kind != "node" && m.kind != "tree" && !strings.HasPrefix(m.layout, "form:") {
+				hide(t, admin, h.Path(), func() { wantEverywhere(t, admin, m, Unreadable, 0) })
+			}
+			wantInTheWay(t, admin, m)
 			waits := 1
 			if m.kind == "election" || m.kind == "rwlock" || m.kind == "node" { // a candidate, a reader that shares, and no node
 				waits = 0
@@ -189,4 +202,102 @@ func TestEveryViewSaysTheSame(t *testing.T) {
 			must(t, r.End(t.Context(), admin))
 		})
 	}
+}
+
+// hide calls f while nobody may read the node at a path.
+func hide(t *testing.T, c *zk.Client, path string, f func()) {
+	t.Helper()
+	open := zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}
+	secret := open
+	secret.Perms &^= zk.PermRead
+	_, err := c.SetACL(t.Context(), path, []zk.ACL{secret}, zk.AnyVersion)
+	must(t, err)
+	f()
+	_, err = c.SetACL(t.Context(), path, []zk.ACL{open}, zk.AnyVersion)
+	must(t, err)
+}
+
+// wantInTheWay checks that a lock that is held is in the way of the locks of all other layouts.
+func wantInTheWay(t *testing.T, c *zk.Client, m making) {
+	t.Helper()
+	spot, err := At(t.Context(), c, m.path)
+	must(t, err)
+	now := time.Now()
+	for _, other := range makings(t) {
+		l := spot.Lock(Compiled(other.as), now)
+		alike := m.kind == "node" || m.kind == "slots" || m.layout == other.layout
+		if other.as.Name == "" || other.kind == "rwlock" || alike || other.as.Name == layout.GoZookeeper.Name {
+			continue
+		}
+		if l.State(now) != Foreign || l.Holders() != 0 || len(l.Foreign) == 0 {
+			t.Errorf("in layout %s: %s with %d holders, %v in the way; want foreign", other.as.Name, l.State(now), l.Holders(), l.Foreign)
+		}
+	}
+}
+
+// A node of another program is in the way of every lock, in every view.
+func TestEveryViewSeesAForeignNode(t *testing.T) {
+	srv := zktest.NewServer()
+	t.Cleanup(srv.Close)
+	c := srv.Client()
+	makeNodes(t, c, tablePath+"/strange0000000001")
+	wantEverywhere(t, c, making{kind: "lock", path: tablePath}, Foreign, 0)
+	spot, err := At(t.Context(), c, tablePath)
+	must(t, err)
+	for _, m := range makings(t) {
+		if m.as.Name == "" {
+			continue
+		}
+		if l := spot.Lock(Compiled(m.as), time.Now()); l.State(time.Now()) != Foreign {
+			t.Errorf("%s in layout %s: %s; want foreign", m.kind, m.as.Name, l.State(time.Now()))
+		}
+	}
+}
+
+// A node that cannot be read may have a queue, so no view says that the lock is free.
+func TestEveryViewSaysThatItCannotTell(t *testing.T) {
+	srv := zktest.NewServer()
+	t.Cleanup(srv.Close)
+	c := srv.Client()
+	makeNodes(t, c, tablePath+"/x-lock-0000000001")
+	hide(t, c, tablePath, func() {
+		if _, err := At(t.Context(), c, tablePath); !errors.Is(err, zk.ErrNoAuth) {
+			t.Errorf("a look at the path: %v; want ErrNoAuth", err)
+		}
+		s, err := Read(t.Context(), c, Query{Prefix: "/holdfast/locks/", Free: func(string) bool { return true }})
+		must(t, err)
+		i := slices.IndexFunc(s.Locks, func(l Lock) bool { return l.Path == tablePath })
+		if i < 0 || s.Locks[i].State(time.Now()) != Unreadable {
+			t.Errorf("a list: %+v; want an unreadable lock", s.Locks)
+		}
+	})
+}
+
+// Shards are held by their workers, who do not wait, in every view.
+func TestEveryViewSaysTheSameOfShards(t *testing.T) {
+	srv := zktest.NewServer()
+	t.Cleanup(srv.Close)
+	admin := srv.Client()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 2)
+	for range 2 {
+		c := srv.Client()
+		go func() {
+			done <- shards.New(c, tablePath, 2).Run(ctx, func(ctx context.Context, _ shards.Shard) error { <-ctx.Done(); return nil })
+		}()
+	}
+	defer func() {
+		cancel()
+		<-done
+		<-done
+	}()
+	for n, end := 0, time.Now().Add(5*time.Second); n != 2; time.Sleep(time.Millisecond) {
+		spot, err := At(t.Context(), admin, tablePath)
+		must(t, err)
+		l := spot.Lock(nil, time.Now())
+		if n = len(l.Queue); time.Now().After(end) {
+			t.Fatalf("%+v; want two workers", spot.Locks)
+		}
+	}
+	wantEverywhere(t, admin, making{kind: "shards", layout: "curator", path: tablePath}, Held, 0)
 }

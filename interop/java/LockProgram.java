@@ -8,6 +8,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
@@ -39,6 +40,7 @@ public final class LockProgram {
     private final Map<String, InterProcessMutex> mutexes = new HashMap<>();
     private final Map<String, InterProcessSemaphoreV2> semaphores = new HashMap<>();
     private final Map<String, Lease> leases = new HashMap<>();
+    private final Map<String, LeaderLatch> latches = new HashMap<>();
     private final Map<String, WriteLock> writeLocks = new HashMap<>();
     private CuratorFramework client;
     private Slow slow;
@@ -86,6 +88,17 @@ public final class LockProgram {
                 leases.put(path, semaphore.acquire());
             } else {
                 semaphore.returnLease(leases.remove(path));
+            }
+            return "done";
+        }
+        if (recipe.equals("latch")) {
+            if (verb.equals("acquire")) {
+                LeaderLatch latch = new LeaderLatch(client, path, who);
+                latches.put(path, latch);
+                latch.start();
+                latch.await();
+            } else {
+                latches.remove(path).close();
             }
             return "done";
         }
