@@ -106,7 +106,7 @@ func TestDeadlocksBetweenLibrariesAreFound(t *testing.T) {
 			root := s.directory(fmt.Sprintf("deadlock%d", i))
 			dir := func(i int) string { return fmt.Sprintf("%s/l%d", root, i%len(tt.circle)) }
 			look := func() *waitgraph.Graph {
-				found, err := locks.Read(s.ctx, s.admin, locks.Query{Prefix: root+"/"})
+				found, err := locks.Read(s.ctx, s.admin, locks.Query{Prefix: root + "/"})
 				must(t, err)
 				return waitgraph.Analyze(found.Graph())
 			}
@@ -132,7 +132,7 @@ func TestDeadlocksBetweenLibrariesAreFound(t *testing.T) {
 					return ""
 				})
 			}
-			first, err := locks.Read(s.ctx, s.admin, locks.Query{Prefix: root+"/"})
+			first, err := locks.Read(s.ctx, s.admin, locks.Query{Prefix: root + "/"})
 			must(t, err)
 			again, err := locks.Again(s.ctx, s.admin, first.Graph(), nil)
 			must(t, err)

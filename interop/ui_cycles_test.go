@@ -138,7 +138,7 @@ func TestDeadlocksBetweenLibrariesAreNamedOnThePage(t *testing.T) {
 	for round := range 3 {
 		root := s.directory(fmt.Sprintf("page%d", round))
 		read := func() *waitgraph.Graph {
-			found, err := locks.Read(s.ctx, s.admin, locks.Query{Prefix: root+"/"})
+			found, err := locks.Read(s.ctx, s.admin, locks.Query{Prefix: root + "/"})
 			must(t, err)
 			return waitgraph.Analyze(found.Graph())
 		}
