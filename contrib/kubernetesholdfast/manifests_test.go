@@ -93,16 +93,16 @@ func pods(t *testing.T, name string) (all []corev1.PodSpec) {
 	return all
 }
 
-// program builds the command.
+// program builds the command, and the programs beside it.
 func program(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "holdfast")
-	cmd := exec.Command("go", "build", "-o", bin, "./cmd/holdfast")
+	dir := t.TempDir()
+	cmd := exec.Command("go", "build", "-o", dir, "./cmd/...")
 	cmd.Dir = "../.."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return bin
+	return filepath.Join(dir, "holdfast")
 }
 
 // start runs the command of a container as a process, until it prints an address that matches, and returns the address.
