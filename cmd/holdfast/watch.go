@@ -79,6 +79,9 @@ and a gap for each lock where the server has counted more changes. On servers be
 reads all locks once a second, or less often if there are many. Every minute, it asks whether the server is
 newer.
 
+Without --layout, watch follows the locks of all layouts but form:PATTERN. Two layouts in one directory are two locks
+then, although go-zookeeper's Lock respects kazoo's. With --layout go-zookeeper, they are one.
+
 A server reports no event of a node that the client may not read. If watch may not read all nodes of a lock, it
 prints a gap, and then no events of that lock. It finds out at the first event of another node of the lock.
 
@@ -119,7 +122,11 @@ Exit codes:
 				return err
 			}
 			w := &eventWriter{Flags: g, out: cmd.OutOrStdout(), format: format, events: events, command: command}
-			return w.watch(cmd.Context(), lockwatch.Config{Prefix: prefix, Layout: layout.Layout})
+			cfg := lockwatch.Config{Prefix: prefix}
+			if layout.Asked() != nil {
+				cfg.Layout = layout.Layout
+			}
+			return w.watch(cmd.Context(), cfg)
 		},
 	}
 	format.Register(cmd, term.AllFormats...)
@@ -202,7 +209,7 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 func (w *eventWriter) document(e lockwatch.Event) eventDocument {
 	d := eventDocument{
 		APIVersion: term.APIVersion, Kind: "LockEvent", Type: string(e.Type), At: e.At.UTC().Truncate(time.Millisecond),
-		Name: w.LockName(e.Lock), Path: e.Lock, Node: e.Node, Owner: e.Owner, Why: e.Reason, Waiters: e.Waiters, Gap: e.Why,
+		Name: w.LockName(locks.Typed(e.Lock)), Path: e.Lock, Node: e.Node, Owner: e.Owner, Why: e.Reason, Waiters: e.Waiters, Gap: e.Why,
 	}
 	if e.Known {
 		d.Token = strconv.FormatInt(e.Token, 10)

@@ -198,6 +198,14 @@ func (f *found) inTree() {
 	}
 }
 
+// Typed returns the path of the lock whose queue is at a path, as its users type it: /repo/src of /repo/%2Fsrc.
+func Typed(path string) string {
+	if _, name, ok := inTree(path); ok {
+		return name
+	}
+	return path
+}
+
 // inTree returns the root of the tree whose queue is at path, and the path of the lock as its users type it.
 func inTree(path string) (root, name string, ok bool) {
 	i := strings.LastIndexByte(path, '/')

@@ -39,7 +39,7 @@ func TestReadingsOfLongQueues(t *testing.T) {
 			m.load(full, at)
 			m.update(empty, at, make(map[string]string))
 			m.update(full, at, make(map[string]string))
-			if len(m.locks["/locks/l"].queue) != n {
+			if len(m.locks[lockKey{path: "/locks/l"}].queue) != n {
 				t.Fatal("the model does not have the queue")
 			}
 			least = min(least, processTime(t)-began)

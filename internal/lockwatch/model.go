@@ -13,13 +13,13 @@ import (
 // A model is the tree as far as it is known, and the locks in it. It is pure: it gets the changes of nodes, in
 // order, and says what they mean for the locks.
 type model struct {
-	grammar *names.Grammar
-	base    string // the node that is watched, with everything below it
-	prefix  string // of the paths of the locks to report
+	grammar *names.Grammar // nil: the name of each node tells its layout
+	base    string         // the node that is watched, with everything below it
+	prefix  string         // of the paths of the locks to report
 	emit    func(Event)
 
 	dirs  map[string]*dir // nodes that may have children, by path
-	locks map[string]*lock
+	locks map[lockKey]*lock
 
 	loading bool             // only Gaps are reported
 	tallies map[*lock]*tally // while a reading is compared; nil: count for each event
@@ -69,9 +69,12 @@ func (p *place) token() int64 {
 	return p.info.stat.Czxid
 }
 
+// A lockKey names a lock. If the model has all layouts, two queues in one directory are two locks.
+type lockKey struct{ path, label string }
+
 // A lock is the places of one lock.
 type lock struct {
-	path    string
+	lockKey
 	queue   []*place // in order; of a semaphore, its turns
 	permits []*place
 	mixed   bool // queue is not in order yet
@@ -141,7 +144,7 @@ func newModel(g *names.Grammar, prefix string, emit func(Event)) *model {
 	if base == "" {
 		base = "/"
 	}
-	return &model{grammar: g, base: base, prefix: prefix, emit: emit, dirs: make(map[string]*dir), locks: make(map[string]*lock)}
+	return &model{grammar: g, base: base, prefix: prefix, emit: emit, dirs: make(map[string]*dir), locks: make(map[lockKey]*lock)}
 }
 
 // knows reports whether the model has the node.
@@ -259,13 +262,19 @@ func (m *model) place(path string, i info) *place {
 	r, of, name := m.classify(path, i.stat.EphemeralOwner != 0)
 	p := &place{role: r, path: path, name: name, info: i, unread: !i.known}
 	if r != other {
-		p.lock = m.locks[of]
-		if p.lock == nil {
-			p.lock = &lock{path: of}
-			m.locks[of] = p.lock
-		}
+		p.lock = m.lock(of)
 	}
 	return p
+}
+
+// lock returns the lock, which is new if nobody uses it.
+func (m *model) lock(of lockKey) *lock {
+	l := m.locks[of]
+	if l == nil {
+		l = &lock{lockKey: of}
+		m.locks[of] = l
+	}
+	return l
 }
 
 func inOrder(a, b *place) int {
@@ -290,31 +299,31 @@ func (m *model) reclassify(permits string) {
 			turnstiles = append(turnstiles, of+pair[0])
 		}
 	}
-	if m.bare() {
-		turnstiles = append(turnstiles, permits+m.grammar.Semaphore.Turnstile)
+	if m.bare() != "" {
+		turnstiles = append(turnstiles, permits+m.bare())
 	}
 	for _, path := range turnstiles {
-		old := m.locks[path]
 		of, ok := m.semaphoreOf(path)
-		if old == nil || !ok {
+		d := m.dirs[path]
+		if d == nil || !ok {
 			continue
 		}
-		for _, p := range slices.Clone(old.queue) {
+		for _, p := range d.children {
+			if p == nil || p.role != inQueue {
+				continue
+			}
 			if r, _, _ := m.classify(p.path, true); r != turn {
 				continue
 			}
-			old.queue = slices.DeleteFunc(old.queue, func(q *place) bool { return q == p })
+			old := p.lock
+			m.take(p)
+			m.forget(old)
 			p.role, p.held = turn, false
-			p.lock = m.locks[of]
-			if p.lock == nil {
-				p.lock = &lock{path: of}
-				m.locks[of] = p.lock
-			}
+			p.lock = m.lock(lockKey{path: of})
 			p.lock.order()
 			i, _ := slices.BinarySearchFunc(p.lock.queue, p, inOrder)
 			p.lock.queue = slices.Insert(p.lock.queue, i, p)
 		}
-		m.forget(old)
 	}
 }
 
@@ -365,7 +374,7 @@ func (l *lock) pend(fresh []*place) {
 // the turn.
 func (m *model) permitOf(t *place, path string, i info) bool {
 	r, of, _ := m.classify(path, i.stat.EphemeralOwner != 0)
-	if r != permit || of != t.lock.path {
+	if r != permit || of != t.lock.lockKey {
 		return false
 	}
 	return !t.info.known || !i.known || t.info.stat.EphemeralOwner == i.stat.EphemeralOwner
@@ -453,7 +462,7 @@ func (m *model) take(p *place) {
 // forget drops a lock that nobody uses.
 func (m *model) forget(l *lock) {
 	if len(l.queue) == 0 && len(l.permits) == 0 {
-		delete(m.locks, l.path)
+		delete(m.locks, l.lockKey)
 	}
 }
 
@@ -519,8 +528,8 @@ func (m *model) turnAt(path string) *place {
 
 func (m *model) summary() Summary {
 	var s Summary
-	for path, l := range m.locks {
-		if len(path) < len(m.prefix) || path[:len(m.prefix)] != m.prefix {
+	for key, l := range m.locks {
+		if !strings.HasPrefix(key.path, m.prefix) {
 			continue
 		}
 		s.Locks++

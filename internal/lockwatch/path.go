@@ -1,6 +1,7 @@
 package lockwatch
 
 import (
+	"cmp"
 	"strings"
 
 	"holdfast/internal/queue"
@@ -32,14 +33,44 @@ func join(dir, name string) string { return strings.TrimSuffix(dir, "/") + "/" +
 func (m *model) turnstiles() [][2]string {
 	slots := &names.Slots.Semaphore
 	pairs := [][2]string{{slots.Turnstile, slots.Leases}}
-	if s := &m.grammar.Semaphore; s.Numbered {
+	if s := &cmp.Or(m.grammar, names.Default).Semaphore; s.Numbered {
 		pairs = append(pairs, [2]string{s.Turnstile, s.Leases})
 	}
 	return pairs
 }
 
-// bare reports whether permits are children of the lock's path itself, as kazoo's are.
-func (m *model) bare() bool { s := &m.grammar.Semaphore; return s.Lease != "" && !s.Numbered }
+// kazoo is the layout whose permits have no directory of their own.
+var kazoo = names.Compile(names.Kazoo)
+
+// bare is the end of the path of the queue of semaphores whose permits are children of the lock's path itself, as kazoo's
+// are. It is "" if no semaphore in the model's layout is like that.
+func (m *model) bare() string {
+	s := &cmp.Or(m.grammar, kazoo).Semaphore
+	if s.Lease == "" || s.Numbered {
+		return ""
+	}
+	return s.Turnstile
+}
+
+// cutBare returns the path of the semaphore whose queue, like kazoo's, dir may be.
+func (m *model) cutBare(dir string) (of string, ok bool) {
+	end := m.bare()
+	of, ok = strings.CutSuffix(dir, end)
+	return of, ok && end != "" && of != ""
+}
+
+// parse returns the place that a name gives, and the label of its layout if the model has all layouts.
+func (m *model) parse(base string) (name names.Contender, label string, ok bool) {
+	g := m.grammar
+	if g == nil {
+		if g = names.Detect(base); g == nil {
+			return names.Contender{}, "", false
+		}
+		label = g.Label
+	}
+	name, ok = g.Parse(base)
+	return name, label, ok
+}
 
 // permitsFor returns the path of the permits whose turnstile dir may be.
 func (m *model) permitsFor(dir string) (permits string, ok bool) {
@@ -48,10 +79,7 @@ func (m *model) permitsFor(dir string) (permits string, ok bool) {
 			return of + pair[1], true
 		}
 	}
-	if of, ok := strings.CutSuffix(dir, m.grammar.Semaphore.Turnstile); ok && m.bare() && of != "" {
-		return of, true
-	}
-	return "", false
+	return m.cutBare(dir)
 }
 
 // semaphoreOf returns the path of the lock whose turnstile is dir.
@@ -60,7 +88,7 @@ func (m *model) semaphoreOf(path string) (of string, ok bool) {
 	if !ok || m.dirs[permits] == nil {
 		return "", false
 	}
-	if m.bare() && strings.HasSuffix(path, m.grammar.Semaphore.Turnstile) {
+	if _, ok := m.cutBare(path); ok {
 		return permits, true
 	}
 	of, _ = split(permits)
@@ -68,36 +96,42 @@ func (m *model) semaphoreOf(path string) (of string, ok bool) {
 }
 
 // classify returns what a child is. ephemeral counts only if the name does not tell.
-func (m *model) classify(path string, ephemeral bool) (r role, lock string, name names.Contender) {
+func (m *model) classify(path string, ephemeral bool) (r role, of lockKey, name names.Contender) {
 	parent, base := split(path)
-	for _, s := range []*names.Semaphore{&names.Slots.Semaphore, &m.grammar.Semaphore} {
+	for _, s := range []*names.Semaphore{&names.Slots.Semaphore, &cmp.Or(m.grammar, names.Default).Semaphore} {
 		if of, ok := strings.CutSuffix(parent, s.Leases); ok && s.Numbered && of != "" {
 			if name, ok := s.Queue.Parse(base); ok {
-				return permit, of, name
+				return permit, lockKey{path: of}, name
 			}
 		}
 	}
 	if of, ok := m.semaphoreOf(parent); ok {
-		g := m.grammar
+		name, _, ok := m.parse(base)
 		if strings.HasSuffix(parent, names.Slots.Semaphore.Turnstile) {
-			g = names.Slots
+			name, ok = names.Slots.Parse(base)
 		}
-		if name, ok := g.Parse(base); ok {
-			return turn, of, name
+		if ok {
+			return turn, lockKey{path: of}, name
 		}
 	}
-	if name, ok := m.grammar.Parse(base); ok {
-		return inQueue, parent, name
+	if name, label, ok := m.parse(base); ok {
+		return inQueue, lockKey{parent, label}, name
 	}
 	switch {
 	case !ephemeral:
-		return other, "", names.Contender{}
-	case m.bare() && len(base) == 32 && strings.Trim(base, "0123456789abcdef") == "":
-		return permit, parent, names.Contender{Name: base, Shared: true}
+		return other, lockKey{}, names.Contender{}
+	case m.barePermit(parent, base):
+		return permit, lockKey{path: parent}, names.Contender{Name: base, Shared: true}
 	case names.Numbered(base): // a place in a queue of another layout
-		return other, "", names.Contender{}
+		return other, lockKey{}, names.Contender{}
 	}
-	return inQueue, path, names.Contender{Name: base} // a NodeLock
+	return inQueue, lockKey{path: path}, names.Contender{Name: base} // a NodeLock
+}
+
+// barePermit reports whether an ephemeral child of a node is a permit without a directory of its own. If the model has all
+// layouts, the semaphore's queue tells, which is there before the first permit.
+func (m *model) barePermit(parent, base string) bool {
+	return m.bare() != "" && len(base) == 32 && strings.Trim(base, "0123456789abcdef") == "" && (m.grammar != nil || m.dirs[parent+m.bare()] != nil)
 }
 
 // nameTells reports whether the name of a node tells that it is a place.
@@ -110,7 +144,7 @@ func (m *model) nameTells(path string) bool {
 func (m *model) reusable(path string) bool {
 	_, base := split(path)
 	_, slot := names.SlotOf(base)
-	_, numbered := m.grammar.Parse(base)
+	_, _, numbered := m.parse(base)
 	return slot || !numbered
 }
 

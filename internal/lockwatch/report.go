@@ -72,7 +72,7 @@ func (m *model) veils(l *lock) bool {
 			return true
 		}
 	}
-	return veiled(l.path) || m.bare() && veiled(l.path+m.grammar.Semaphore.Turnstile)
+	return veiled(l.path) || m.bare() != "" && veiled(l.path+m.bare())
 }
 
 // gap reports changes at path, or below it, that the model has not seen.

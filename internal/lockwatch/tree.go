@@ -101,7 +101,7 @@ func (m *model) hasPermits(path string, t tree) bool {
 			return true
 		}
 	}
-	return m.bare() && t[path+m.grammar.Semaphore.Turnstile] != nil
+	return m.bare() != "" && t[path+m.bare()] != nil
 }
 
 // reads sends one read for each path. A result can have the errors ErrNoNode and ErrNoAuth.
@@ -176,7 +176,7 @@ func (m *model) load(t tree, at time.Time) {
 		emit(e)
 	}
 	m.loading = true
-	m.dirs, m.locks = make(map[string]*dir), make(map[string]*lock)
+	m.dirs, m.locks = make(map[string]*dir), make(map[lockKey]*lock)
 	m.announce(t, m.add(t, t.paths(), time.Time{}), time.Time{})
 	m.emit, m.loading = emit, false
 }
@@ -467,7 +467,7 @@ func (m *model) owner(path string, t tree) string {
 			}
 		}
 	}
-	if of, ok := strings.CutSuffix(path, m.grammar.Semaphore.Turnstile); ok && m.bare() && exists(of) {
+	if of, ok := m.cutBare(path); ok && exists(of) {
 		return of
 	}
 	return path

@@ -14,7 +14,7 @@ import (
 // A Config says what to watch.
 type Config struct {
 	Prefix string          // of the paths of the locks; it begins with /
-	Layout holdfast.Layout // of their nodes
+	Layout holdfast.Layout // of their nodes; the zero value is all: the name of each node tells its layout
 	// Ready, if not nil, is called when the watch has begun: the package reports every event from then on, or a
 	// Gap.
 	Ready func(Summary)
@@ -74,7 +74,11 @@ func Watch(ctx context.Context, c *zk.Client, cfg Config, report func(Event) err
 	}
 }
 
+// grammar returns the grammar of a layout, or nil for all layouts.
 func grammar(l holdfast.Layout) *names.Grammar {
+	if l.Name == "" {
+		return nil
+	}
 	return names.Compile(names.Layout{
 		Name: l.Name, Mutex: l.Mutex, Write: l.Write, Read: l.Read,
 		Exclusive: l.Exclusive, Shared: l.Shared, Container: l.Parent == zk.Container,
@@ -400,7 +404,10 @@ const permitPatience = 300 * time.Millisecond
 func (w *watcher) awaitPermits(ctx context.Context, place arrival) error {
 	parent, _ := split(place.Path)
 	permits, ok := w.model.permitsFor(parent)
-	if !ok || parent == w.model.base || w.model.dirs[permits] != nil || w.model.locks[parent] != nil || !w.model.nameTells(place.Path) {
+	if !ok || parent == w.model.base || w.model.dirs[permits] != nil {
+		return nil
+	}
+	if r, of, _ := w.model.classify(place.Path, false); r == other || w.model.locks[of] != nil {
 		return nil
 	}
 	for {

@@ -225,16 +225,63 @@ func TestWatchTellsWhatHappens(t *testing.T) {
 	})
 }
 
-func TestWatchKnowsSemaphores(t *testing.T) {
-	for _, layout := range []holdfast.Layout{layouts.Curator, layouts.Kazoo} {
-		t.Run(layout.Name, func(t *testing.T) {
+// allLayouts makes a watch tell the layout by the names of the nodes.
+var allLayouts holdfast.Layout
+
+// Without a layout, a watch follows all of them. Two in one directory are two locks.
+func TestWatchOfAllLayouts(t *testing.T) {
+	for _, polls := range []bool{false, true} {
+		t.Run(fmt.Sprint("polls ", polls), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.NewServer()
 				defer srv.Close()
 				c := srv.Client()
 				ctx := t.Context()
 				hold := must[*holdfast.Hold](t)
-				r := watch(t, srv.Client(), layout, false)
+				mutex := func(name, owner string, layout holdfast.Layout) *holdfast.Mutex {
+					return holdfast.NewMutex(c, "/locks/"+name, as(owner), holdfast.WithLayout(layout))
+				}
+				early := hold(mutex("early", "eve", layouts.Kazoo).Lock(ctx))
+				r := watch(t, srv.Client(), allLayouts, polls)
+				if s := r.began; s.Locks != 1 || s.Held != 1 {
+					t.Errorf("it begins with %+v", s)
+				}
+				expect := func(want ...string) {
+					t.Helper()
+					time.Sleep(2 * time.Second) // a reading
+					r.expect(t, want...)
+				}
+				for _, layout := range []holdfast.Layout{layouts.Curator, layouts.Kazoo, layouts.WriteLock, layouts.Article, layouts.Named("x")} {
+					a := hold(mutex("one", "ann", layout).Lock(ctx))
+					expect("acquired one ann 0")
+					next := later(func() (*holdfast.Hold, error) { return mutex("one", "bob", layout).Lock(ctx) })
+					expect("queued one bob 1")
+					a.Unlock()
+					b := <-next
+					expect("released one ann 1", "acquired one bob 0")
+					b.Unlock()
+					expect("released one bob 0")
+				}
+				early.Unlock()
+				expect("released early eve 0")
+			})
+		})
+	}
+}
+
+func TestWatchKnowsSemaphores(t *testing.T) {
+	for _, tt := range []struct{ layout, watched holdfast.Layout }{
+		{layouts.Curator, layouts.Curator}, {layouts.Kazoo, layouts.Kazoo}, {layouts.Curator, allLayouts}, {layouts.Kazoo, allLayouts},
+	} {
+		layout := tt.layout
+		t.Run(layout.Name+" watched as "+tt.watched.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.NewServer()
+				defer srv.Close()
+				c := srv.Client()
+				ctx := t.Context()
+				hold := must[*holdfast.Hold](t)
+				r := watch(t, srv.Client(), tt.watched, false)
 				sem := func(owner string) *holdfast.Semaphore {
 					return holdfast.NewSemaphore(c, "/locks/pool", 2, as(owner), holdfast.WithLayout(layout))
 				}
