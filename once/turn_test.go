@@ -143,8 +143,8 @@ func TestTurnWithinCountsFromTheQueue(t *testing.T) {
 				if turn != nil {
 					turnDone(t, turn, "")
 				}
-				results <- late{turn, r}
 				unlock(t, h)
+				results <- late{turn, r}
 			}()
 			synctest.Wait()
 		}

@@ -5,7 +5,7 @@ func ofSights() []mutant {
 	return []mutant{
 		{
 			number: 730, bug: "watch takes a permit of another semaphore for that of a turn that is gone", where: "ours, until issue 17",
-			edits: []edit{{"internal/lockwatch/model.go", "r != permit || of != t.lock.lockKey {", "r != permit || of == \"\" {"}},
+			edits: []edit{{"internal/lockwatch/model.go", "r != permit || of != t.lock.lockKey {", "r != permit || of.path == \"\" {"}},
 			pkg:   "internal/lockwatch", tests: []string{"TestAPermitBehindATurnThatIsGone"},
 		},
 		{

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,13 +196,14 @@ func TestFollow(t *testing.T) {
 		w := NewWatch("", path)
 		write("two") // before Follow
 		ctx, cancel := context.WithCancel(t.Context())
-		seen, over := 0, make(chan struct{})
-		go func() { w.Follow(ctx, func() { seen++ }); close(over) }()
-		for want := 1; want < 4; want++ {
+		var seen atomic.Int32
+		over := make(chan struct{})
+		go func() { w.Follow(ctx, func() { seen.Add(1) }); close(over) }()
+		for want := int32(1); want < 4; want++ {
 			time.Sleep(lookEvery * 3 / 2)
 			synctest.Wait()
-			if seen != want {
-				t.Errorf("%d changes seen; want %d", seen, want)
+			if seen.Load() != want {
+				t.Errorf("%d changes seen; want %d", seen.Load(), want)
 			}
 			if want == 2 {
 				_ = os.Remove(path)
