@@ -106,7 +106,7 @@ func readStatus(ctx context.Context, c *zk.Client, path string, layout *kind.Lay
 	if named, err := holdfast.ParseLayout(l.Layout); err == nil {
 		own = named
 	}
-	// What the library refuses is in the way, too. A lock of a tree that is in use can be acquired, and others not.
+	// A lock that the library refuses is in the way, too. A lock of a tree that is in use can be acquired, and others not.
 	others := outside(strangers(ctx, c, path, own), l)
 	if len(l.Queue) == 0 {
 		for _, n := range others {

@@ -60,7 +60,7 @@ func (a *absent) read(dir string) (_ zk.Op, known bool) {
 	return zk.ExistsWOp(dir), false
 }
 
-// full reports whether there is no room for another watch. Those that nobody has renewed make room. The mutex must be held.
+// full reports whether there is no room for another watch. Watches that nobody has renewed make room. The mutex must be held.
 func (a *absent) full(now time.Time) bool {
 	if len(a.m) < MostWatched {
 		return false

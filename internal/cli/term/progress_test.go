@@ -23,7 +23,7 @@ func TestProgressIsDrawnInPlace(t *testing.T) {
 		{show(SlotQueue, "one"), 40, ""},
 		{show(SlotQueue, "two"), 40, "\r\x1b[Kholdfast: two"},
 		{said{line: "a message\n"}, 40, "\r\x1b[Ka message\nholdfast: two"},
-		// What hinders the contact comes first.
+		// A reason for the lost contact comes first.
 		{show(SlotContact, "no contact"), 40, "\r\x1b[Kholdfast: no contact"},
 		{show(SlotQueue, "three"), 40, ""},
 		{show(SlotContact, ""), 40, "\r\x1b[Kholdfast: three"},
