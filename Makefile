@@ -1,6 +1,6 @@
 # The tests are in test.sh, which needs no make.
-.PHONY: check release quick test contrib prove bench chaos
-check release quick test contrib prove:
+.PHONY: check release quick test beside contrib prove bench chaos
+check release quick test beside contrib prove:
 	sh test.sh $@
 
 # The files of a release, in dist: docs/contributing/release.md.

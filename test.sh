@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs the tests: sh test.sh [check|quick|test|contrib|prove|api|vuln]...; without an argument: test.
+# Runs the tests: sh test.sh [check|quick|test|beside|contrib|prove|api|vuln]...; without an argument: test.
 #
 #   check    formatting, go vet, staticcheck, the size of the command, the API
 #   quick    the product's tests that take a few seconds at most, without the race detector: two minutes,
 #            needs nothing but Go
-#   test     check, the product's tests with the race detector, and its tests against the clients
-#            and servers of others: 21 minutes
+#   test     check, and the product's tests with the race detector: 11 minutes
+#   beside   the product's tests against the clients and servers of others, without the longest: 11 minutes
 #   contrib  the modules below contrib and packaging: vet, staticcheck, tests
 #   prove    what takes longer: every seeded bug, 5,000 seeds of the simulation, fuzzing, chaos on an
 #            ensemble, the release, and govulncheck if its database answers: 45 minutes, and FUZZTIME for each of the fuzz tests. PART=1, 2 or 3 is for a
@@ -116,7 +116,10 @@ do_test() {
 	step "figures" go test -count=1 -run='^TestWaitersStandOnSmallStacks$' -v .
 	step "figures" go test -count=1 -run='^TestNoOperationIsUnbounded$' -v ./zkserver
 	step "figures" go test -count=1 -run='^(TestSimulation|TestASeedIsReplayed)$' -v ./chaos -seeds=500
-	# Without the race detector: the tests measure how soon a lock passes on.
+}
+
+# Without the race detector: the tests measure how soon a lock passes on.
+do_beside() {
 	step "beside others" -C interop go test -shuffle=on -timeout=40m -skip="$long"
 }
 
@@ -191,9 +194,9 @@ do_fuzz() {
 
 for tier in "${@:-test}"; do
 	case $tier in
-	check | release | quick | test | contrib | prove | fuzz | api | vuln) ;;
+	check | release | quick | test | beside | contrib | prove | fuzz | api | vuln) ;;
 	*)
-		echo "usage: sh test.sh [check|quick|test|contrib|prove|api|vuln]..." >&2
+		echo "usage: sh test.sh [check|quick|test|beside|contrib|prove|api|vuln]..." >&2
 		exit 2
 		;;
 	esac
@@ -205,4 +208,11 @@ export RUNTESTS_RESULTS="$work/results"
 for tier in "${@:-test}"; do
 	"do_$tier"
 done
-"$work/runtests" report
+others=
+for tier in test beside contrib prove; do
+	case " ${*:-test} " in
+	*" $tier "*) ;;
+	*) others="$others $tier" ;;
+	esac
+done
+"$work/runtests" report $others

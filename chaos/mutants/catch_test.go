@@ -97,7 +97,7 @@ func TestEveryBugIsCaught(t *testing.T) {
 	t.Logf("figure: %d seeded bugs in %v: %d from shared binaries, %d from binaries of their own, of which %d were missed in a shared one",
 		len(took), time.Since(began).Round(time.Second), ways.shared, ways.own, ways.missed)
 	if *write && *part == 0 && !t.Failed() {
-		writeTable(t, took)
+		writeList(t, took)
 	}
 }
 

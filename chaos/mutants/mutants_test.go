@@ -17,7 +17,7 @@ import (
 var (
 	run   = flag.Bool("mutants", false, "put the bugs in and run the tests that must find them")
 	part  = flag.Int("part", 0, "1, 2 or 3: only a third of the bugs, by number; 0: all")
-	write = flag.Bool("write", false, "write the table of docs/contributing/mutants.md anew")
+	write = flag.Bool("write", false, "write docs/contributing/mutants.md, the list of all bugs")
 )
 
 // root is the module's directory, seen from here.
@@ -25,7 +25,7 @@ const root = "../.."
 
 // A mutant is a bug and the tests that must fail because of it.
 type mutant struct {
-	number int    // up to 24 as in the list that we began with, see docs/contributing/mutants.md
+	number int    // up to 24 as in the list that we began with, before there was any code
 	bug    string // in one line, what the changed code does
 	where  string // who had it
 	edits  []edit

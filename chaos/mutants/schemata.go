@@ -8,10 +8,15 @@
 // copy at run time. Every bug still runs alone, in a process of its own. Each other bug is
 // compiled into a binary of its own.
 //
-//	go test ./chaos/mutants                        do the bugs still fit the source, and the document the table?
+//	go test ./chaos/mutants                        do the bugs still fit the source?
 //	go test ./chaos/mutants -mutants               is every one of them caught? (some minutes)
 //	go test ./chaos/mutants -mutants -v -run 'Caught/each/^13_'
-//	go test ./chaos/mutants -mutants -write        and write the table of docs/contributing/mutants.md
+//	go test ./chaos/mutants -mutants -write        and write docs/contributing/mutants.md with the seconds of each
+//	go test ./chaos/mutants -run TheList -write    write docs/contributing/mutants.md alone: a list of all bugs
+//
+// Some bugs need two or three changes at once. A node found by its name in another session (3) needs two: every
+// attempt has a name of its own, and the session is compared as well. A Lock that returns a lock for a context that
+// has ended (27) needs three: the client, the lease and the tenure each look at the context.
 package mutants
 
 import (

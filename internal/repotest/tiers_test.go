@@ -51,7 +51,7 @@ func TestLongTestsExist(t *testing.T) {
 // The script is one of a POSIX shell, and says what is wrong with its arguments.
 func TestScriptSaysItsUsage(t *testing.T) {
 	out, err := exec.Command("sh", "test.sh", "everything").CombinedOutput()
-	if want := "usage: sh test.sh [check|quick|test|contrib|prove|api|vuln]...\n"; err == nil || string(out) != want {
+	if want := "usage: sh test.sh [check|quick|test|beside|contrib|prove|api|vuln]...\n"; err == nil || string(out) != want {
 		t.Errorf("%q, %v; want %q", out, err, want)
 	}
 }

@@ -2,7 +2,8 @@
 //
 //	runtests step NAME [-C DIR] COMMAND ARG...   runs a command
 //	runtests step NAME [-C DIR] go test ARG...   runs tests; a test that fails is repeated, see repeat.go
-//	runtests report                              prints all results, and fails if a step has failed
+//	runtests report [TIER...]                    prints all results, and fails if a step has failed; its last line
+//	                                             names the tiers, which have not run
 //
 // The results are lines of JSON in the file that RUNTESTS_RESULTS names.
 package main
@@ -45,19 +46,19 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: runtests step NAME [-C DIR] COMMAND ARG... | runtests report")
+var errUsage = errors.New("usage: runtests step NAME [-C DIR] COMMAND ARG... | runtests report [TIER...]")
 
 func run(args []string) error {
 	path := os.Getenv("RUNTESTS_RESULTS")
 	switch {
 	case path == "":
 		return errors.New("RUNTESTS_RESULTS names no file for the results")
-	case len(args) == 1 && args[0] == "report":
+	case len(args) > 0 && args[0] == "report":
 		all, err := read(path)
 		if err != nil {
 			return err
 		}
-		return report(os.Stdout, all)
+		return report(os.Stdout, all, args[1:])
 	case len(args) < 3 || args[0] != "step":
 		return errUsage
 	}

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// report prints the results by step and package. It returns an error if a step has failed.
-func report(w io.Writer, all []result) error {
+// report prints the results by step and package, and at last what the run shows, in one line. others are the tiers of
+// tests that have not run. It returns an error if a step has failed.
+func report(w io.Writer, all []result, others []string) error {
 	fmt.Fprintf(w, "\n== results\n")
 	reasons := make(map[string][]string) // tests that were left out, by reason
 	var failed, left, flaky, passed, steps int
@@ -59,7 +60,18 @@ func report(w io.Writer, all []result) error {
 		}
 	}
 	printLeftOut(w, reasons)
-	fmt.Fprintf(w, "%d steps, %d failed; %d tests passed, %d were left out, %d are flaky\n", steps, failed, passed, left, flaky)
+	said := "passed"
+	if failed > 0 {
+		said = fmt.Sprintf("FAILED (%d)", failed)
+	}
+	fmt.Fprintf(w, "%s: %d steps, %d tests; %d flaky", said, steps, passed, flaky)
+	if left > 0 {
+		fmt.Fprintf(w, "; %d tests left out, reasons above", left)
+	}
+	if len(others) > 0 {
+		fmt.Fprintf(w, "; not run: %s (sh test.sh %s)", strings.Join(others, ", "), strings.Join(others, " "))
+	}
+	fmt.Fprintln(w)
 	if failed > 0 {
 		return fmt.Errorf("%d failed", failed)
 	}

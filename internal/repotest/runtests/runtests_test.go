@@ -108,14 +108,14 @@ func TestOutcomes(t *testing.T) {
 		t.Errorf("the flaky test passed %d times, %v; want %d", len(runs), err, repetitions)
 	}
 	var out bytes.Buffer
-	if err := report(&out, all); err == nil {
+	if err := report(&out, all, []string{"beside", "prove"}); err == nil {
 		t.Error("the report has no error")
 	}
 	for _, want := range []string{
 		"FLAKY example/flaky.TestFlaky/some_times/a, seed 7, log:",
 		"FAILED  the tests example/broken",
 		"left out: good.TestLeftOut: no such peer",
-		"3 steps, 6 failed; 3 tests passed, 1 were left out, 1 are flaky",
+		"FAILED (6): 3 steps, 3 tests; 1 flaky; 1 tests left out, reasons above; not run: beside, prove (sh test.sh beside prove)\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report has no %q:\n%s", want, &out)

@@ -21,6 +21,8 @@ type tests struct {
 	out  io.Writer
 
 	packages map[string]*ran
+	all      int               // packages; 0 if that is not known
+	over     int               // packages
 	builds   map[string]string // what the compiler said, by package
 }
 
@@ -50,6 +52,7 @@ type event struct {
 func (ts *tests) run() []result {
 	began := time.Now()
 	ts.packages, ts.builds = make(map[string]*ran), make(map[string]string)
+	ts.all = ts.count()
 	err := ts.read(exec.Command("go", append([]string{"test", "-json"}, ts.args...)...))
 	if len(ts.packages) == 0 {
 		r := result{Step: ts.step, Seconds: time.Since(began).Seconds(), Failed: err != nil}
@@ -73,6 +76,23 @@ func (ts *tests) run() []result {
 	}
 	slices.SortFunc(results, func(a, b result) int { return strings.Compare(a.Package, b.Package) })
 	return results
+}
+
+// count returns the number of packages that the run has.
+func (ts *tests) count() int {
+	list := []string{"list"}
+	for _, arg := range ts.args {
+		if strings.HasPrefix(arg, ".") {
+			list = append(list, arg)
+		}
+	}
+	cmd := exec.Command("go", list...)
+	cmd.Dir = ts.dir
+	out, err := cmd.Output()
+	if err != nil {
+		return 0 // go test says what is wrong
+	}
+	return bytes.Count(out, []byte("\n"))
 }
 
 // verbose reports whether the logs of tests that pass are printed, too.
@@ -111,6 +131,7 @@ func (ts *tests) read(cmd *exec.Cmd) error {
 
 var (
 	shuffleLine = regexp.MustCompile(`^-test\.shuffle (\d+)\n$`)
+	packageLine = regexp.MustCompile(`^(ok  |FAIL|\?   )\t`)
 	statusLine  = regexp.MustCompile(`^\s*(=== (RUN|PAUSE|CONT|NAME|ATTR)|--- (PASS|SKIP|FAIL): )`)
 )
 
@@ -172,6 +193,9 @@ func (ts *tests) note(p *ran, e event) {
 	}
 	switch {
 	case e.Test == "" && (e.Output == "PASS\n" || e.Output == "FAIL\n"):
+	case ts.all > 1 && e.Test == "" && packageLine.MatchString(e.Output):
+		ts.over++
+		fmt.Fprintf(ts.out, "%d/%d %s", ts.over, ts.all, e.Output)
 	case e.Test == "", ts.verbose() && !statusLine.MatchString(e.Output):
 		io.WriteString(ts.out, e.Output)
 	}
