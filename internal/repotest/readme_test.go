@@ -99,6 +99,40 @@ func TestReadmeCommandsWork(t *testing.T) {
 			run(t, work, fields[5])
 		}
 	}
+	t.Run("queue", func(t *testing.T) { showsTheQueue(t, env) })
+}
+
+// showsTheQueue types the README's picture of a queue, and compares it with what the commands print: ids, tokens, times and
+// widths of columns may differ.
+func showsTheQueue(t *testing.T, env []string) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "migrate.sh"), []byte("#!/bin/sh\necho migrating\nexec sleep 600\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	varies := regexp.MustCompile(`0x[0-9a-f]+|[0-9]+m?s\b|[0-9]{9,}|  +`)
+	s := startShell(t, dir, env)
+	for _, block := range readmeBlocks(t, "console") {
+		for _, c := range transcript(t, block) {
+			s.run(c.command, varies.ReplaceAllString(c.output, "…"))
+		}
+	}
+}
+
+// The README is for the first five minutes.
+func TestReadmeIsShort(t *testing.T) {
+	if n := words(t, "README.md"); n > 1000 {
+		t.Errorf("README.md has %d words; want at most 1,000", n)
+	}
+}
+
+// words counts as wc -w does.
+func words(t *testing.T, file string) int {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(strings.Fields(string(text)))
 }
 
 // Every link between the documents leads to a file, and to a heading in it.
@@ -227,7 +261,7 @@ func TestReadmeCodeIsTheExample(t *testing.T) {
 	}
 }
 
-// The README says how many modules the first go run downloads.
+// The README says how many modules the first go install downloads.
 func TestReadmeCountsTheModules(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/holdfast")
 	out, err := list.Output()
@@ -243,6 +277,6 @@ func TestReadmeCountsTheModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := fmt.Sprintf("downloads %d modules", len(modules)); !strings.Contains(string(text), want) {
-		t.Errorf("README.md does not say that the first go run %s: %q", want, slices.Sorted(maps.Keys(modules)))
+		t.Errorf("README.md does not say that the first go install %s: %q", want, slices.Sorted(maps.Keys(modules)))
 	}
 }
