@@ -27,6 +27,7 @@ type release struct {
 	url        string
 	maintainer string
 	only       string // a target; "": all
+	one        string // the only file to make: "deb", "rpm" or "image"; "": a whole release
 
 	commit   string
 	date     time.Time // of the commit
@@ -54,8 +55,14 @@ var version = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0
 // number returns the version without the v, as packages have it.
 func (r *release) number() string { return r.version[1:] }
 
-// make makes all files of the release. If it fails, the directory can have some of them.
+// make makes all files of the release, or the one that is asked for. If it fails, the directory can have some of
+// them.
 func (r *release) make(ctx context.Context) (err error) {
+	if r.one != "" {
+		if err := r.local(); err != nil {
+			return err
+		}
+	}
 	made, err := r.prepare(ctx)
 	if err != nil {
 		return err
@@ -67,9 +74,14 @@ func (r *release) make(ctx context.Context) (err error) {
 	if err := r.build(ctx, made); err != nil {
 		return err
 	}
+	say("manual pages and completions")
 	if err := r.texts(ctx); err != nil {
 		return err
 	}
+	if r.one != "" {
+		return r.single(made)
+	}
+	say("source, archives, packages and images")
 	if err := r.source(ctx); err != nil {
 		return err
 	}
@@ -89,6 +101,32 @@ func (r *release) make(ctx context.Context) (err error) {
 	return r.sums()
 }
 
+// local sets what a single file for this machine has, where a release asks for it.
+func (r *release) local() error {
+	if !slices.Contains([]string{"deb", "rpm", "image"}, r.one) {
+		return fmt.Errorf("-one %q is no file: give deb, rpm or image", r.one)
+	}
+	r.version = cmp.Or(r.version, "v0.0.0-dev")
+	r.only = cmp.Or(r.only, target{"linux", runtime.GOARCH}.String())
+	return nil
+}
+
+// single makes the only file that is asked for.
+func (r *release) single(made []target) error {
+	say(r.one)
+	switch r.one {
+	case "deb":
+		return r.deb(made[0])
+	case "rpm":
+		return r.rpm(made[0])
+	default:
+		return r.image(made)
+	}
+}
+
+// say prints what is done now.
+func say(what string) { fmt.Fprintf(os.Stderr, "packaging: %s\n", what) }
+
 // prepare checks the arguments, and reads what the repository says. It returns the targets.
 func (r *release) prepare(ctx context.Context) ([]target, error) {
 	if !version.MatchString(r.version) {
@@ -102,7 +140,7 @@ func (r *release) prepare(ctx context.Context) ([]target, error) {
 		}
 	}
 	entries, err := os.ReadDir(r.out)
-	if err == nil && len(entries) > 0 {
+	if err == nil && len(entries) > 0 && r.one == "" {
 		return nil, fmt.Errorf("%s is not empty: remove it, or give another directory with -out", r.out)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -110,35 +148,50 @@ func (r *release) prepare(ctx context.Context) ([]target, error) {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return nil, err
 	}
-	changed, err := r.git(ctx, "status", "--porcelain")
-	if err != nil {
+	if err := r.readCommit(ctx); err != nil {
 		return nil, err
 	}
-	if changed != "" {
-		return nil, fmt.Errorf("the repository has changes that are in no commit, so nobody could make the same release: commit or stash them:\n%s", changed)
-	}
-	tags, err := r.git(ctx, "tag", "--points-at", "HEAD", "--list", "v*")
-	if err != nil {
-		return nil, err
-	}
-	if tags != "" && !slices.Contains(strings.Fields(tags), r.version) {
-		return nil, fmt.Errorf("-version %s is not the tag of this commit: it has %s", r.version, strings.Join(strings.Fields(tags), ", "))
-	}
-	shown, err := r.git(ctx, "show", "--no-patch", "--format=%H %ct", "HEAD")
-	if err != nil {
-		return nil, err
-	}
-	commit, seconds, _ := strings.Cut(shown, " ")
-	at, err := strconv.ParseInt(seconds, 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("git show: %w", err)
-	}
-	r.commit, r.date = commit, time.Unix(at, 0).UTC()
 	if r.licenses, err = readLicenses(filepath.Join(r.root, "cmd", "holdfast", "licenses.txt")); err != nil {
 		return nil, err
 	}
 	r.programs, err = commands(filepath.Join(r.root, "cmd"))
 	return made, err
+}
+
+// readCommit reads which commit the release is of. A single file needs none: then the sources are those of the
+// directory, which may have been unpacked.
+func (r *release) readCommit(ctx context.Context) error {
+	shown, err := r.git(ctx, "show", "--no-patch", "--format=%H %ct", "HEAD")
+	if err != nil && r.one != "" {
+		r.commit, r.date = "unknown", time.Now().UTC()
+		return nil
+	} else if err != nil {
+		return err
+	}
+	commit, seconds, _ := strings.Cut(shown, " ")
+	at, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return fmt.Errorf("git show: %w", err)
+	}
+	r.commit, r.date = commit, time.Unix(at, 0).UTC()
+	if r.one != "" {
+		return nil
+	}
+	changed, err := r.git(ctx, "status", "--porcelain")
+	if err != nil {
+		return err
+	}
+	if changed != "" {
+		return fmt.Errorf("the repository has changes that are in no commit, so nobody could make the same release: commit or stash them:\n%s", changed)
+	}
+	tags, err := r.git(ctx, "tag", "--points-at", "HEAD", "--list", "v*")
+	if err != nil {
+		return err
+	}
+	if tags != "" && !slices.Contains(strings.Fields(tags), r.version) {
+		return fmt.Errorf("-version %s is not the tag of this commit: it has %s", r.version, strings.Join(strings.Fields(tags), ", "))
+	}
+	return nil
 }
 
 func (r *release) git(ctx context.Context, args ...string) (string, error) {
@@ -179,7 +232,9 @@ func readLicenses(path string) (map[string]string, error) {
 // build compiles the programs.
 func (r *release) build(ctx context.Context, made []target) error {
 	flags := fmt.Sprintf("-s -w -X holdfast/internal/cli/version.release=%s -X holdfast/internal/cli/version.commit=%s -X holdfast/internal/cli/version.date=%s", r.version, r.commit, r.date.Format(time.RFC3339))
-	for _, t := range r.withHost(made) {
+	all := r.withHost(made)
+	for i, t := range all {
+		say(fmt.Sprintf("programs for %s (%d of %d)", t, i+1, len(all)))
 		// The build information has no paths with -trimpath, and nothing of the repository with -buildvcs=false: it
 		// would differ between a clone and an unpacked archive.
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+flags, "-o", filepath.Dir(r.program(t, "holdfast"))+string(filepath.Separator), "./cmd/...")

@@ -39,6 +39,7 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		"no v":                {release{root: clean, version: "0.1.0"}, "is no version"},
 		"a zero in front":     {release{root: clean, version: "v0.01.0"}, "is no version"},
 		"a shell":             {release{root: clean, version: "v0.1.0-$(id)"}, "is no version"},
+		"unknown file":        {release{root: clean, one: "msi"}, "give deb, rpm or image"},
 		"unknown system":      {release{root: clean, version: "v0.1.0", only: "plan9/amd64"}, "give one of [linux/amd64"},
 		"files of before":     {release{root: clean, version: "v0.1.0", out: full}, "is not empty"},
 		"changes":             {release{root: changed, version: "v0.1.0"}, "?? new"},
@@ -247,5 +248,28 @@ func remarks(t *testing.T, cmd *exec.Cmd, expected map[string]string) {
 		if !seen[part] {
 			t.Errorf("%s no longer says %q (%s): remove it from the list", filepath.Base(cmd.Path), part, reason)
 		}
+	}
+}
+
+// One file for this machine needs no commit without changes, and no commit at all.
+func TestOneFileOfTheSourcesAsTheyAre(t *testing.T) {
+	if !*longTests {
+		t.Skip("needs -release")
+	}
+	root := t.TempDir()
+	if err := os.CopyFS(root, os.DirFS("..")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(root, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	r := release{root: root, one: "deb", out: t.TempDir(), maintainer: "holdfast <holdfast@localhost>"}
+	if err := r.make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	name := r.file("holdfast_0.0.0~dev_%s.deb", host.arch)
+	out, err := output(exec.Command("dpkg-deb", "--contents", name))
+	if err != nil || !strings.Contains(out, "./usr/bin/holdfast") {
+		t.Errorf("%v:\n%s", err, out)
 	}
 }
