@@ -69,20 +69,6 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// candidate is a Locker for the campaign of an election.
-type candidate struct {
-	*holdfast.Election
-	value string
-}
-
-func (c candidate) Lock(ctx context.Context) (*holdfast.Hold, error) {
-	return c.Campaign(ctx, []byte(c.value))
-}
-
-func (c candidate) TryLock(ctx context.Context) (*holdfast.Hold, error) {
-	return c.TryCampaign(ctx, []byte(c.value))
-}
-
 // locker returns the lock of the flags, or a MultiLock with --also.
 func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	f := k.kind
@@ -106,16 +92,14 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		case k.detached.on:
 			k.claims = &claimer{Detached: holdfast.NewDetached(c, path, k.detached.expires, opts...)}
 			return k.claims
-		case k.campaign:
-			return candidate{holdfast.NewElection(c, path, layout, k.metrics.observed()), k.value}
 		}
 		return holdfast.NewMutex(c, path, opts...)
 	}
 	switch {
 	case f.tree:
 		return holdfast.NewTree(c, k.root, opts...).Path(k.below)
-	case k.campaign:
-		return one(k.path)
+	case k.campaign != nil:
+		return k.campaign(c)
 	case k.detached.on: // it has no session that could wait at the head of the queue
 		return one(k.path)
 	case len(k.also) == 0:
