@@ -62,7 +62,7 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 681, bug: "locks of named:NAME share the records of jobs", where: "–",
-			edits: []edit{{"cmd/holdfast/once.go", "if strings.HasPrefix(layout.Name, \"named:\") {", "if strings.HasPrefix(layout.Name, \"named:\") && path == \"\" {"}},
+			edits: []edit{{"internal/cli/see/around.go", "if strings.HasPrefix(layout.Name, \"named:\") {", "if strings.HasPrefix(layout.Name, \"named:\") && path == \"\" {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_once$"},
 		},
 		{

@@ -140,7 +140,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 531, bug: "elect names an owner, which an Election refuses", where: "–",
-			edits: []edit{{"cmd/holdfast/kinds.go", "NewElection(c, path, layout, k.metrics.observed())", "NewElection(c, path, opts...)"}},
+			edits: []edit{{"cmd/holdfast/elect.go", "electionOf(k, c, k.metrics.observed())", "electionOf(k, c, holdfast.WithOwner(k.who))"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect$"},
 		},
 		{

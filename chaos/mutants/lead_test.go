@@ -48,7 +48,7 @@ func ofLead() []mutant {
 		},
 		{
 			number: 670, bug: "/leader says yes after the command was asked to stop by a signal or --max-hold", where: "–",
-			edits: []edit{{"cmd/holdfast/run.go", ", Stopping: k.page.resign,", ","}},
+			edits: []edit{{"cmd/holdfast/run.go", ", Stopping: k.steps.stop,", ","}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect_http$"},
 		},
 		{

@@ -50,8 +50,8 @@ func ofMendedClient() []mutant {
 		},
 		{
 			number: 949, bug: "the outage that a command survives is said to be longer than it is", where: "–",
-			edits: []edit{{"cmd/holdfast/outage.go", "return 3 * max(", "return max("}},
-			pkg:   "cmd/holdfast", tests: []string{"TestCommandsSurviveTheseOutages", "TestDocumentHasTheTableOfOutages"},
+			edits: []edit{{"internal/cli/job/outage.go", "return 3 * max(", "return max("}},
+			pkg:   "internal/cli/job", tests: []string{"TestCommandsSurviveTheseOutages", "TestDocumentHasTheTableOfOutages"},
 		},
 		{
 			number: 950, bug: "a server that throttles the request that restores the watches is said not to know what comes behind it", where: "ours, during issue 36",

@@ -15,6 +15,7 @@ import (
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
+	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
 
@@ -60,12 +61,10 @@ type taker struct {
 	record   runRecord
 	// detached makes it a lock that no session owns.
 	detached detachedFlags
-	// campaign makes it an election, in which this client is a candidate with the value.
-	campaign bool
-	value    string
-	page     *page    // of --http; nil without
 	metrics  *metrics // of --metrics; nil without
-	atHold   func()   // is called when the lock is held; nil: nothing
+	steps    steps
+	// campaign makes it an election, in which this client is a candidate.
+	campaign func(*zk.Client) holdfast.Locker
 	// check can refuse the session before the client joins the queue.
 	check func(*zk.Session) error
 	// beside are the paths of the locks that an ancestor shares with this process: see watchShared.
@@ -75,6 +74,38 @@ type taker struct {
 	// contact is nil until there is a session. Without a session, the client has nothing on a server
 	// that it must withdraw.
 	contact atomic.Pointer[conn.Contact]
+}
+
+// steps are what a subcommand does, besides, at the steps of a wait and a run. Each may be nil.
+type steps struct {
+	onBegin   func(*term.Sayer) // before the wait
+	onConnect func(*conn.Connection)
+	onHold    func(*holdfast.Hold, supervise.Ending) // before the command starts
+	onStop    func()                                 // the command is asked to stop, or has ended
+}
+
+func (s *steps) begin(say *term.Sayer) {
+	if s.onBegin != nil {
+		s.onBegin(say)
+	}
+}
+
+func (s *steps) connected(c *conn.Connection) {
+	if s.onConnect != nil {
+		s.onConnect(c)
+	}
+}
+
+func (s *steps) held(h *holdfast.Hold, ends supervise.Ending) {
+	if s.onHold != nil {
+		s.onHold(h, ends)
+	}
+}
+
+func (s *steps) stop() {
+	if s.onStop != nil {
+		s.onStop()
+	}
 }
 
 func newTaker(g *conn.Flags, cmd *cobra.Command, f *waitFlags, kind *kindFlags, name string) (*taker, error) {
@@ -229,7 +260,7 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 		}
 	}()
 	k.contact.Store(c.Contact)
-	k.page.follow(c, k.election(c.Client))
+	k.steps.connected(c)
 	k.metrics.connected(c.Contact)
 	session, err := c.Client.Session(ctx)
 	if err == nil {

@@ -17,6 +17,7 @@ import (
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/host"
+	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
@@ -508,4 +509,17 @@ func median(all []time.Duration) time.Duration {
 	}
 	all = slices.Sorted(slices.Values(all))
 	return all[len(all)/2]
+}
+
+// judgeOutages says which outage a command job.Survives on this server.
+func (e *examined) judgeOutages(timeout, tick time.Duration) {
+	alone := e.mode == "standalone" || e.network == ""
+	grace := job.GraceOf(timeout)
+	longest := job.Survives(timeout, grace, tick, alone)
+	const text = "%s: a command of run job.Survives any outage of up to %v: without contact, it gets TERM %v after the last proof that its session lives (--term-before %v)"
+	if longest < time.Second {
+		e.warning("session", "give a longer --session-timeout, or a shorter --term-before", text, e.name, longest, duration.Measured(job.TermAfter(timeout, grace)), duration.Measured(grace))
+		return
+	}
+	e.ok("session", text, e.name, longest, duration.Measured(job.TermAfter(timeout, grace)), duration.Measured(grace))
 }

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/cli/who"
+	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
 
@@ -119,22 +120,24 @@ name is empty if nobody leads or the leader is not known.
 					return err
 				}
 			}
-			if k.page, err = page.open(args[0]); err != nil {
+			p, err := page.open(args[0])
+			if err != nil {
 				return err
 			}
-			defer k.page.close()
+			defer p.close()
 			if k.metrics, err = metrics.open(cmd, nil); err != nil {
 				return err
 			}
 			defer k.metrics.close()
 			k.metrics.expect(k.path)
 			if observe {
-				return k.observe(cmd, once)
+				return observer{k, p}.observe(cmd, once)
 			}
-			k.campaign, k.value = true, value
 			if !cmd.Flags().Changed("value") {
-				k.value = k.who
+				value = k.who
 			}
+			k.campaign = func(c *zk.Client) holdfast.Locker { return candidate{electionOf(k, c, k.metrics.observed()), value} }
+			k.steps = p.steps(k, value)
 			return codes.end(k.run(ends.Command(args), ending, syscall.Signal(ends.Signal)))
 		},
 	}
@@ -172,14 +175,44 @@ func firstGiven(cmd *cobra.Command, names ...string) string {
 	return ""
 }
 
-// election returns the election of the command line.
-func (k *taker) election(c *zk.Client) *holdfast.Election {
-	return holdfast.NewElection(c, k.path, holdfast.WithLayout(k.kind.layout.Layout))
+// candidate is a Locker for the campaign of an election.
+type candidate struct {
+	*holdfast.Election
+	value string
+}
+
+func (c candidate) Lock(ctx context.Context) (*holdfast.Hold, error) {
+	return c.Campaign(ctx, []byte(c.value))
+}
+
+func (c candidate) TryLock(ctx context.Context) (*holdfast.Hold, error) {
+	return c.TryCampaign(ctx, []byte(c.value))
+}
+
+// electionOf returns the election of the command line.
+func electionOf(k *taker, c *zk.Client, opts ...holdfast.Option) *holdfast.Election {
+	return holdfast.NewElection(c, k.path, append(opts, holdfast.WithLayout(k.kind.layout.Layout))...)
+}
+
+// steps keep the page about a candidate with the value up to date.
+func (p *page) steps(k *taker, value string) steps {
+	return steps{
+		onBegin:   p.announce,
+		onConnect: func(c *conn.Connection) { p.follow(c, electionOf(k, c.Client)) },
+		onHold:    func(h *holdfast.Hold, ends supervise.Ending) { p.lead(h, value, ends.Grace) },
+		onStop:    p.resign,
+	}
+}
+
+// An observer prints the leaders of an election, and shows them on a page if there is one.
+type observer struct {
+	*taker
+	page *page
 }
 
 // observe prints each leader until a signal ends it or no server answers any more. With --http it waits for
 // a server, and the page says that it has none. With once it prints the current leader only.
-func (k *taker) observe(cmd *cobra.Command, once bool) error {
+func (k observer) observe(cmd *cobra.Command, once bool) error {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
 	say := k.Log.NewSayer(os.Stderr)
@@ -194,15 +227,15 @@ func (k *taker) observe(cmd *cobra.Command, once bool) error {
 		return err
 	}
 	defer c.Close()
-	k.page.follow(c, k.election(c.Client))
+	k.page.follow(c, electionOf(k.taker, c.Client))
 	if k.page == nil {
 		go c.Watch(ctx, k.Timeout, cancel)
 	}
-	return printLeaders(ctx, cmd, c.Client, k, once)
+	return k.print(ctx, cmd, c.Client, once)
 }
 
-func printLeaders(ctx context.Context, cmd *cobra.Command, c *zk.Client, k *taker, once bool) error {
-	for l, err := range k.election(c).Leaders(ctx) {
+func (k observer) print(ctx context.Context, cmd *cobra.Command, c *zk.Client, once bool) error {
+	for l, err := range electionOf(k.taker, c).Leaders(ctx) {
 		if err != nil {
 			return k.target.Explain(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"strconv"
@@ -40,8 +39,6 @@ const (
 	// streamAlive is how often a stream without changes sends a comment, so that both ends notice a
 	// lost connection.
 	streamAlive = 15 * time.Second
-	// answerPatience is how long a client may take to read an answer.
-	answerPatience = 5 * time.Second
 )
 
 // open listens at the address, and serves a page about the election. Without --http it returns nil.
@@ -54,41 +51,25 @@ func (f *httpFlag) open(election string) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := listen("--http", f.addr, addr)
 	if err != nil {
-		return nil, &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("--http %s: %w", term.Cut(f.addr, 80), err), Hint: "choose another address, or end the process that listens there"}
+		return nil, err
 	}
 	p := newPage(election)
 	handler := p.handler()
 	if tcp, ok := l.Addr().(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 		handler = daemon.OnlyLocalNames(handler)
 	}
-	p.address = l.Addr().String()
-	p.server = localServer(handler)
-	p.serving.Go(func() { _ = p.server.Serve(daemon.BoundedListener(l, daemon.AdminConnections)) })
+	p.server = answer(l, handler)
 	return p, nil
-}
-
-// localServer returns a server whose clients cannot keep it busy. The caller serves and closes it.
-func localServer(handler http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: answerPatience,
-		ReadTimeout:       answerPatience,
-		WriteTimeout:      answerPatience,
-		IdleTimeout:       answerPatience,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          log.New(io.Discard, "", 0), // faults of clients
-	}
 }
 
 // A page answers HTTP requests about an election. It answers from the state of this process and asks no
 // server. It is safe for concurrent use. The methods of a nil page do nothing.
 type page struct {
 	election string
-	address  string
-	server   *http.Server
-	serving  sync.WaitGroup // the server, and the goroutine of follow
+	server   *answering
+	serving  sync.WaitGroup // the goroutine of follow
 	ctx      context.Context
 	stop     context.CancelFunc
 	streams  chan struct{} // one token for each reader of /events
@@ -121,16 +102,14 @@ func (p *page) close() {
 		return
 	}
 	p.stop()
-	if p.server != nil {
-		_ = p.server.Close()
-	}
+	p.server.close()
 	p.serving.Wait()
 }
 
 // announce says where the page is.
 func (p *page) announce(say *term.Sayer) {
 	if p != nil {
-		say.Line("answering at http://%s", p.address)
+		say.Line("answering at http://%s", p.server.address)
 	}
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,11 +13,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/zktest"
 )
@@ -32,21 +36,57 @@ func asked(t *testing.T, p *page, path string) (code int, d leaderDocument) {
 	return w.Code, d
 }
 
-// startLeader returns a taker that leads, with its page, and a channel that is closed when the next
-// candidate leads.
-func startLeader(t *testing.T, srv *zktest.Server, door *doorway, grace time.Duration) (k *taker, leader *tenure, next <-chan struct{}) {
+// electPath is the election of the tests.
+const electPath = "/holdfast/locks/job"
+
+// A way leads to a server until it is shut.
+type way struct {
+	srv *zktest.Server
+	no  atomic.Bool
+}
+
+// shut ends the connections, and refuses others.
+func (w *way) shut() {
+	w.no.Store(true)
+	w.srv.CloseClientConnections()
+}
+
+// connect returns a connection on this way.
+func (w *way) connect(t *testing.T) *conn.Connection {
 	t.Helper()
-	k = newTestTaker(srv)
-	k.target.ZK = door.config()
-	k.campaign, k.value, k.page = true, "first", newPage("job")
-	leader, err := k.acquire(t.Context())
+	cfg := w.srv.Config()
+	dial := cfg.Dial
+	cfg.Servers = []string{"h:2181"}
+	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if w.no.Load() {
+			return nil, syscall.ECONNREFUSED
+		}
+		return dial(ctx, network, addr)
+	}
+	g := &conn.Flags{Namespace: "/holdfast/locks", Timeout: 10 * time.Second}
+	c, err := g.Connect(t.Context(), conn.Target{URL: "zk://test", ZK: cfg}, 0, term.NewQueue(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.page.lead(leader.hold, k.value, grace)
+	return c
+}
+
+// startLeader returns the page of a leader, its hold, and a channel that is closed when the next candidate leads. end ends
+// the page and the connection.
+func startLeader(t *testing.T, to *way, grace time.Duration) (p *page, leader *holdfast.Hold, next <-chan struct{}, end func()) {
+	t.Helper()
+	c := to.connect(t)
+	p = newPage("job")
+	election := holdfast.NewElection(c.Client, electPath)
+	p.follow(c, election)
+	leader, err := election.Campaign(t.Context(), []byte("first"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.lead(leader, "first", grace)
 	leads := make(chan struct{})
 	go func() {
-		h, err := holdfast.NewElection(srv.Client(), lockPath).Campaign(t.Context(), []byte("next"))
+		h, err := holdfast.NewElection(to.srv.Client(), electPath).Campaign(t.Context(), []byte("next"))
 		if err != nil {
 			return // the test has failed
 		}
@@ -56,10 +96,13 @@ func startLeader(t *testing.T, srv *zktest.Server, door *doorway, grace time.Dur
 	}()
 	synctest.Wait()
 	time.Sleep(time.Second)
-	if code, d := asked(t, k.page, "/leader"); code != 200 || d.Name != "first" || !d.IsLeader || !d.Connected || d.Token == "" || *d.AsOfMS > 5000 {
+	if code, d := asked(t, p, "/leader"); code != 200 || d.Name != "first" || !d.IsLeader || !d.Connected || d.Token == "" || *d.AsOfMS > 5000 {
 		t.Fatalf("/leader is %d, %+v; want 200", code, d)
 	}
-	return k, leader, leads
+	return p, leader, leads, func() {
+		p.close()
+		c.Close()
+	}
 }
 
 // A page says no before another process can lead, whatever separates the leader from the server.
@@ -67,16 +110,15 @@ func TestPageSaysNoBeforeAnotherLeads(t *testing.T) {
 	const grace = 2 * time.Second
 	for _, tt := range []struct {
 		name string
-		fail func(*zktest.Server, *doorway) (revert func())
+		fail func(*zktest.Server, *way) (revert func())
 		now  bool // the page says no at once
 	}{
-		{"the connection ends", func(srv *zktest.Server, door *doorway) func() {
-			door.set(errNoServer)
-			srv.CloseClientConnections()
+		{"the connection ends", func(_ *zktest.Server, door *way) func() {
+			door.shut()
 			return func() {}
 		}, true},
-		{"the network loses all packets", func(srv *zktest.Server, door *doorway) func() {
-			door.set(errNoServer)
+		{"the network loses all packets", func(srv *zktest.Server, door *way) func() {
+			door.no.Store(true)
 			return srv.Stall()
 		}, false},
 	} {
@@ -84,24 +126,23 @@ func TestPageSaysNoBeforeAnotherLeads(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.NewServer()
 				defer srv.Close()
-				door := &doorway{srv: srv}
-				k, leader, next := startLeader(t, srv, door, grace)
-				defer leader.Close()
-				defer k.page.close()
+				door := &way{srv: srv}
+				p, leader, next, end := startLeader(t, door, grace)
+				defer end()
 				revert := tt.fail(srv, door)
 				synctest.Wait()
-				code, d := asked(t, k.page, "/leader")
+				code, d := asked(t, p, "/leader")
 				if tt.now && (code != 503 || d.Connected || d.IsLeader) {
 					t.Errorf("at once /leader is %d, %+v; want 503", code, d)
 				}
-				deadline := leader.hold.Deadline()
+				deadline := leader.Deadline()
 				revert = sync.OnceFunc(revert)
 				defer revert()
-				for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+				for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 					if time.Now().After(deadline) {
 						revert()
 					}
-					code, d := asked(t, k.page, "/leader")
+					code, d := asked(t, p, "/leader")
 					if left := time.Until(deadline); code == 200 && left <= grace {
 						t.Fatalf("/leader is 200 %v before the deadline; want 503 from %v before", left, grace)
 					}
@@ -110,13 +151,13 @@ func TestPageSaysNoBeforeAnotherLeads(t *testing.T) {
 						if code != 503 || d.IsLeader {
 							t.Fatalf("another candidate leads, and /leader is %d, %+v", code, d)
 						}
-						if code, d := asked(t, k.page, "/"); d.Name == "first" && d.Connected {
+						if code, d := asked(t, p, "/"); d.Name == "first" && d.Connected {
 							t.Errorf("another candidate leads, and / is %d, %+v", code, d)
 						}
 						return
 					default:
 					}
-					if time.Now().After(end) {
+					if time.Now().After(limit) {
 						t.Fatal("the other candidate does not lead")
 					}
 				}
@@ -130,38 +171,36 @@ func TestPageFollowsTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		door := &doorway{srv: srv}
-		k, leader, next := startLeader(t, srv, door, time.Second)
-		defer leader.Close()
-		defer k.page.close()
-		door.set(errNoServer)
-		srv.CloseClientConnections()
+		door := &way{srv: srv}
+		p, leader, next, end := startLeader(t, door, time.Second)
+		defer end()
+		door.shut()
 		synctest.Wait()
-		if code, _ := asked(t, k.page, "/leader"); code != 503 {
+		if code, _ := asked(t, p, "/leader"); code != 503 {
 			t.Errorf("without a connection /leader is %d; want 503", code)
 		}
-		if code, d := asked(t, k.page, "/"); code != 503 || d.Name != "first" {
+		if code, d := asked(t, p, "/"); code != 503 || d.Name != "first" {
 			t.Errorf("without a connection / is %d, %+v; want 503 and the last known name", code, d)
 		}
-		door.set(nil)
+		door.no.Store(false)
 		time.Sleep(2 * time.Second)
-		if code, _ := asked(t, k.page, "/leader"); code != 200 {
+		if code, _ := asked(t, p, "/leader"); code != 200 {
 			t.Errorf("after the connection has returned, /leader is %d; want 200", code)
 		}
-		if code, d := asked(t, k.page, "/"); code != 200 || d.Name != "first" {
+		if code, d := asked(t, p, "/"); code != 200 || d.Name != "first" {
 			t.Errorf("after the connection has returned, / is %d, %+v", code, d)
 		}
 
 		// Somebody removes the node of the leader.
-		if err := holdfast.Break(t.Context(), srv.Client(), lockPath, leader.hold.Token()); err != nil {
+		if err := holdfast.Break(t.Context(), srv.Client(), electPath, leader.Token()); err != nil {
 			t.Fatal(err)
 		}
 		<-next
 		synctest.Wait() // a leader that is removed by force learns of it when the next one does, not before
-		if code, d := asked(t, k.page, "/leader"); code != 503 {
+		if code, d := asked(t, p, "/leader"); code != 503 {
 			t.Errorf("without its node /leader is %d, %+v; want 503", code, d)
 		}
-		if code, d := asked(t, k.page, "/"); code != 200 || d.Name != "next" || d.IsLeader {
+		if code, d := asked(t, p, "/"); code != 200 || d.Name != "next" || d.IsLeader {
 			t.Errorf("under the next leader / is %d, %+v", code, d)
 		}
 	})
@@ -171,11 +210,10 @@ func TestPageSaysNoWhenTheCommandHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		k, leader, _ := startLeader(t, srv, &doorway{srv: srv}, time.Second)
-		defer leader.Close()
-		defer k.page.close()
-		k.page.resign()
-		if code, _ := asked(t, k.page, "/leader"); code != 503 {
+		p, _, _, end := startLeader(t, &way{srv: srv}, time.Second)
+		defer end()
+		p.resign()
+		if code, _ := asked(t, p, "/leader"); code != 503 {
 			t.Errorf("/leader is %d; want 503", code)
 		}
 	})
@@ -186,16 +224,15 @@ func TestPageSaysNoFromTERM(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		k, leader, _ := startLeader(t, srv, &doorway{srv: srv}, time.Second)
-		defer leader.Close()
-		defer k.page.close()
-		left := time.Until(leader.hold.Deadline())
+		p, leader, _, end := startLeader(t, &way{srv: srv}, time.Second)
+		defer end()
+		left := time.Until(leader.Deadline())
 		for _, tt := range []struct {
 			grace time.Duration
 			want  int
 		}{{left - time.Millisecond, 200}, {left, 503}, {left + time.Second, 503}} {
-			k.page.lead(leader.hold, k.value, tt.grace)
-			if code, d := asked(t, k.page, "/leader"); code != tt.want || d.IsLeader != (tt.want == 200) {
+			p.lead(leader, "first", tt.grace)
+			if code, d := asked(t, p, "/leader"); code != tt.want || d.IsLeader != (tt.want == 200) {
 				t.Errorf("%v before the deadline, with TERM %v before it: /leader is %d, %+v; want %d", left, tt.grace, code, d, tt.want)
 			}
 		}
@@ -207,36 +244,30 @@ func TestPageForgetsTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		h, err := holdfast.NewElection(srv.Client(), lockPath).Campaign(t.Context(), []byte("other"))
+		h, err := holdfast.NewElection(srv.Client(), electPath).Campaign(t.Context(), []byte("other"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer h.Unlock()
-		door := &doorway{srv: srv}
-		k := newTestTaker(srv)
-		k.target.ZK = door.config()
-		c, err := k.Connect(t.Context(), k.target, 0, k.say)
-		if err != nil {
-			t.Fatal(err)
-		}
+		door := &way{srv: srv}
+		c := door.connect(t)
 		defer c.Close()
 		p := newPage("job")
 		defer p.close()
 		if code, d := asked(t, p, "/"); code != 503 || d.Connected || d.AsOfMS != nil {
 			t.Errorf("before the first contact / is %d, %+v", code, d)
 		}
-		p.follow(c, k.election(c.Client))
+		p.follow(c, holdfast.NewElection(c.Client, electPath))
 		synctest.Wait()
 		if code, d := asked(t, p, "/"); code != 200 || d.Name != "other" || d.IsLeader {
 			t.Errorf("/ is %d, %+v; want the leader", code, d)
 		}
-		door.set(errNoServer)
-		srv.CloseClientConnections()
+		door.shut()
 		time.Sleep(11 * time.Second)
 		if code, d := asked(t, p, "/"); code != 503 || d.Name != "" || d.Connected || *d.AsOfMS < 10_000 {
 			t.Errorf("after the session timeout / is %d, %+v; want no name", code, d)
 		}
-		door.set(nil)
+		door.no.Store(false)
 		time.Sleep(5 * time.Second)
 		if code, d := asked(t, p, "/"); code != 200 || d.Name != "other" {
 			t.Errorf("in the next session / is %d, %+v; want the leader", code, d)
@@ -290,7 +321,7 @@ func TestPageIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.close()
-	request, err := http.NewRequest("GET", "http://"+p.address+"/leader", nil)
+	request, err := http.NewRequest("GET", "http://"+p.server.address+"/leader", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +334,7 @@ func TestPageIsBounded(t *testing.T) {
 	if resp.StatusCode != http.StatusForbidden {
 		t.Errorf("a request for another host: %s; want 403", resp.Status)
 	}
-	if resp, err = http.Post("http://"+p.address+"/leader", "text/plain", strings.NewReader("x")); err != nil {
+	if resp, err = http.Post("http://"+p.server.address+"/leader", "text/plain", strings.NewReader("x")); err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
@@ -311,7 +342,7 @@ func TestPageIsBounded(t *testing.T) {
 		t.Errorf("POST: %s; want 405", resp.Status)
 	}
 
-	slow, err := net.Dial("tcp", p.address)
+	slow, err := net.Dial("tcp", p.server.address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,14 +350,14 @@ func TestPageIsBounded(t *testing.T) {
 	if _, err := io.WriteString(slow, "GET / HTTP/1.1\r\nHost: localhost\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	_ = slow.SetReadDeadline(time.Now().Add(patience))
+	_ = slow.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.ReadAll(slow); errors.Is(err, net.ErrClosed) || isTimeout(err) {
 		t.Errorf("a slow client: %v; want the end of its connection", err)
 	}
 
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for i := range mostStreams + 1 {
-		resp, err := client.Get("http://" + p.address + "/events")
+		resp, err := client.Get("http://" + p.server.address + "/events")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -354,17 +385,13 @@ func TestEventsAreTheChanges(t *testing.T) {
 	defer p.close()
 	srv := zktest.NewServer()
 	defer srv.Close()
-	h, err := holdfast.NewElection(srv.Client(), lockPath).Campaign(t.Context(), []byte("other"))
+	h, err := holdfast.NewElection(srv.Client(), electPath).Campaign(t.Context(), []byte("other"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newTestTaker(srv)
-	c, err := k.Connect(t.Context(), k.target, 0, k.say)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := (&way{srv: srv}).connect(t)
 	defer c.Close()
-	resp, err := http.Get("http://" + p.address + "/events")
+	resp, err := http.Get("http://" + p.server.address + "/events")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +419,7 @@ func TestEventsAreTheChanges(t *testing.T) {
 		}
 	}
 	until("", false)
-	p.follow(c, k.election(c.Client))
+	p.follow(c, holdfast.NewElection(c.Client, electPath))
 	until("other", true)
 	// A stream lasts longer than a request may take.
 	time.Sleep(answerPatience + 500*time.Millisecond)

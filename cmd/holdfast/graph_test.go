@@ -138,7 +138,7 @@ func newKazooPoolAt(c *zk.Client, path string) holdfast.Locker {
 }
 
 func newElectionAt(c *zk.Client, path string) holdfast.Locker {
-	return candidate{holdfast.NewElection(c, path), "me"}
+	return elected{holdfast.NewElection(c, path)}
 }
 
 // 2 to 5 sessions hold one lock each and wait for the next one, with all kinds of lock. As long as one wait is
@@ -440,4 +440,15 @@ func TestLongPrefixIsCut(t *testing.T) {
 	if err == nil || len(err.Error()) > 250 || !strings.Contains(err.Error(), "empty component") {
 		t.Errorf("%.300v; want a short reason", err)
 	}
+}
+
+// elected is a Locker of an election.
+type elected struct{ *holdfast.Election }
+
+func (e elected) Lock(ctx context.Context) (*holdfast.Hold, error) {
+	return e.Campaign(ctx, []byte("me"))
+}
+
+func (e elected) TryLock(ctx context.Context) (*holdfast.Hold, error) {
+	return e.TryCampaign(ctx, []byte("me"))
 }

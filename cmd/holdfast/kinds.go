@@ -69,20 +69,6 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// candidate is a Locker for the campaign of an election.
-type candidate struct {
-	*holdfast.Election
-	value string
-}
-
-func (c candidate) Lock(ctx context.Context) (*holdfast.Hold, error) {
-	return c.Campaign(ctx, []byte(c.value))
-}
-
-func (c candidate) TryLock(ctx context.Context) (*holdfast.Hold, error) {
-	return c.TryCampaign(ctx, []byte(c.value))
-}
-
 // locker returns the lock of the flags, or a MultiLock with --also.
 func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	f := k.kind
@@ -106,16 +92,14 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		case k.detached.on:
 			k.claims = &claimer{Detached: holdfast.NewDetached(c, path, k.detached.expires, opts...)}
 			return k.claims
-		case k.campaign:
-			return candidate{holdfast.NewElection(c, path, layout, k.metrics.observed()), k.value}
 		}
 		return holdfast.NewMutex(c, path, opts...)
 	}
 	switch {
 	case f.tree:
 		return holdfast.NewTree(c, k.root, opts...).Path(k.below)
-	case k.campaign:
-		return one(k.path)
+	case k.campaign != nil:
+		return k.campaign(c)
 	case k.detached.on: // it has no session that could wait at the head of the queue
 		return one(k.path)
 	case len(k.also) == 0:
@@ -149,17 +133,6 @@ func (k *taker) resized(ctx context.Context, c *zk.Client, acquire func(holdfast
 // paths returns the paths of all locks of the command.
 func (k *taker) paths() []string { return append([]string{k.path}, slices.Concat(k.above, k.also)...) }
 
-// strangers returns the nodes in the lock's directory whose owners may ignore this queue.
-func strangers(ctx context.Context, c *zk.Client, path string, layout holdfast.Layout) []holdfast.ForeignNode {
-	ctx, cancel := context.WithTimeout(ctx, lookPatience)
-	defer cancel()
-	nodes, err := holdfast.Foreign(ctx, c, path, layout)
-	if err != nil {
-		return nil // Lock itself looks for the most harmful ones
-	}
-	return nodes
-}
-
 // lonely fails if a lock's directory has nodes that look like places in a queue, but have names of no
 // layout. Lock ignores such nodes. Their owners may hold the lock, so no command may start.
 func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
@@ -167,7 +140,7 @@ func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
 		return nil // there is no directory
 	}
 	for _, path := range k.paths() {
-		for _, node := range strangers(ctx, c, path, k.kind.layout.Layout) {
+		for _, node := range see.Strangers(ctx, c, path, k.kind.layout.Layout) {
 			if node.Kind == "" {
 				return term.Misconfigured(shareHint(node.Path),
 					"%s: the node %s looks like a place in a queue, but its name fits neither layout %s nor another one: its owner may hold the lock at the same time",
@@ -185,12 +158,4 @@ func shareHint(node string) string {
 		pattern = "form:PATTERN"
 	}
 	return fmt.Sprintf("if its program is to share this lock, give --layout '%s': the program must be able to read our names. Otherwise choose another name for the lock, or remove the node if it is unused", pattern)
-}
-
-// warnings returns the warnings of status about nodes outside the queue, one for each kind.
-func warnings(nodes []holdfast.ForeignNode, layout holdfast.Layout) (all []string) {
-	for _, what := range see.Counted(nodes) {
-		all = append(all, fmt.Sprintf("%s: their owners do not respect the queue shown, which is in layout %s", what, layout.Name))
-	}
-	return all
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -51,23 +50,20 @@ func (f *metricsFlag) open(cmd *cobra.Command, label func(path string) string) (
 		return nil, term.Usage(hint+". For other machines, put a proxy with a login in front of it",
 			"--metrics %s: the metrics have no login, so they are for this machine alone", term.Cut(f.addr, 80))
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := listen("--metrics", f.addr, addr)
 	if err != nil {
-		return nil, &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("--metrics %s: %w", term.Cut(f.addr, 80), err), Hint: "choose another address, or end the process that listens there"}
+		return nil, err
 	}
 	m := newMetrics(label)
-	m.address, m.server = l.Addr().String(), localServer(m.handler())
-	m.serving.Go(func() { _ = m.server.Serve(daemon.BoundedListener(l, daemon.AdminConnections)) })
+	m.server = answer(l, m.handler())
 	return m, nil
 }
 
 // metrics are those of the locks of this process. Their names and labels are those of contrib/promholdfast. They
 // are safe for concurrent use. The methods of nil do nothing.
 type metrics struct {
-	label   func(path string) string
-	address string
-	server  *http.Server
-	serving sync.WaitGroup
+	label  func(path string) string
+	server *answering
 
 	mu      sync.Mutex // guards the fields below
 	locks   map[string]*lockCounts
@@ -113,18 +109,14 @@ func newMetrics(label func(string) string) *metrics {
 
 // close ends the answers.
 func (m *metrics) close() {
-	if m == nil {
-		return
+	if m != nil {
+		m.server.close()
 	}
-	if m.server != nil {
-		_ = m.server.Close()
-	}
-	m.serving.Wait()
 }
 
 func (m *metrics) announce(say *term.Sayer) {
 	if m != nil {
-		say.Line("metrics at http://%s/metrics", m.address)
+		say.Line("metrics at http://%s/metrics", m.server.address)
 	}
 }
 

@@ -168,7 +168,9 @@ killed, holdfast_held stays 1 until the next run. Give runs that can hold locks 
 				}
 			}
 			k.quiet, k.once, k.minHold = tell.quiet, once, minHold.least
-			k.atHold = func() { tell.metrics.warnOf(tell.metrics.held(k.path, tell.status.start, k.record.acquired)) }
+			k.steps.onHold = func(*holdfast.Hold, supervise.Ending) {
+				tell.metrics.warnOf(tell.metrics.held(k.path, tell.status.start, k.record.acquired))
+			}
 			return tell.end(k, k.run(ends.Command(args), ending, syscall.Signal(ends.Signal)))
 		},
 	}
@@ -254,7 +256,7 @@ func (k *taker) run(command []string, at job.Ending, stop os.Signal) error {
 	supervise.Notify(signals, job.StopSignals(stop)...)
 	k.say = k.Log.NewLiveSayer(k.messages())
 	defer k.say.Flush()
-	k.page.announce(k.say)
+	k.steps.begin(k.say)
 	k.metrics.announce(k.say)
 	t, err := k.take(signals)
 	if err != nil {
@@ -265,10 +267,7 @@ func (k *taker) run(command []string, at job.Ending, stop os.Signal) error {
 	}
 	defer t.Close()
 	k.record.held(k, t.hold)
-	if k.atHold != nil {
-		k.atHold()
-	}
-	k.page.lead(t.hold, k.value, ends.Grace)
+	k.steps.held(t.hold, ends)
 
 	supervise.Notify(signals, supervise.JobSignals...)
 	warn := func(format string, args ...any) {
@@ -278,10 +277,10 @@ func (k *taker) run(command []string, at job.Ending, stop os.Signal) error {
 		supervise.Command{Path: file, Args: command, Env: job.Environ(k.environment(t.hold))},
 		supervise.Terms{
 			Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Ending: ends, Signals: signals, Warn: warn,
-			Suspect: t.Contact.IsDown, Changed: t.Contact.Changed, Stopping: k.page.resign,
+			Suspect: t.Contact.IsDown, Changed: t.Contact.Changed, Stopping: k.steps.stop,
 		},
 	)
-	k.page.resign()
+	k.steps.stop()
 	k.record.ended(out, startErr)
 	succeeded := startErr == nil && out.Code == 0 && !out.Lost && !out.Overdue
 	// Without contact, this can last until the session ends. Then a second signal ends it.
@@ -319,6 +318,15 @@ func (k *taker) run(command []string, at job.Ending, stop os.Signal) error {
 	}
 	k.say.Detail("%s: released", term.Escape(k.name))
 	return job.ExitOf(out)
+}
+
+// errHurried is the error of a release that a signal has cut off.
+var errHurried = errors.New("a signal ended the wait for the server")
+
+// A release is what a server has answered at the end of a run.
+type release struct {
+	done   error // of the record that the job is done
+	unlock error
 }
 
 // verdict returns an error if the command's own code is not the one of run. doneErr is the error of once.done, and
@@ -387,7 +395,7 @@ func (k *taker) tokens(h *holdfast.Hold) string {
 // and consul lock take a line of the shell in one word. consul lock -n takes a limit.
 func (k *taker) mistaken(command []string, err *term.Fault) *term.Fault {
 	self := "holdfast run"
-	if k.campaign {
+	if k.campaign != nil {
 		self = "holdfast elect"
 	}
 	_, noNumber := strconv.Atoi(k.name)
@@ -395,7 +403,7 @@ func (k *taker) mistaken(command []string, err *term.Fault) *term.Fault {
 	case err.Code != term.ExitNotFound || err.Hint != "":
 	case len(command) == 1 && strings.ContainsAny(command[0], " ;|&<>"):
 		err.Hint = fmt.Sprintf("to run a line of the shell: %s --shell %s '%s'", self, term.Cut(k.name, 80), term.Cut(command[0], 80))
-	case noNumber == nil && len(command) > 1 && command[1] == "--" && !k.campaign:
+	case noNumber == nil && len(command) > 1 && command[1] == "--" && k.campaign == nil:
 		err.Hint = fmt.Sprintf("the lock's name is %[1]s here. For a semaphore with %[1]s permits: %[2]s --of %[1]s %[3]s -- CMD", term.Cut(k.name, 80), self, term.Cut(command[0], 80))
 	}
 	return err

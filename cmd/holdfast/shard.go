@@ -276,7 +276,7 @@ func (w *sharder) work(ctx context.Context) error {
 		return term.Usage("give --session-timeout "+duration.Text(least)+" or more",
 			"session timeout %v is too short: holdfast kills a command %v before its lock expires", session.Timeout(), supervise.KillMargin)
 	}
-	w.grace = min(job.DefaultGrace, session.Timeout()/3)
+	w.grace = job.GraceOf(session.Timeout())
 	// A command that the kernel cannot kill keeps its shard, as with run.
 	const never = time.Duration(math.MaxInt64)
 	set := shards.New(c.Client, w.path, w.count, shards.WithMoveLimit(never),

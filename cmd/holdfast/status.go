@@ -107,7 +107,7 @@ func readStatus(ctx context.Context, c *zk.Client, path string, layout *kind.Lay
 		own = named
 	}
 	// A lock that the library refuses is in the way, too. A lock of a tree that is in use can be acquired, and others not.
-	others := outside(strangers(ctx, c, path, own), l)
+	others := outside(see.Strangers(ctx, c, path, own), l)
 	if len(l.Queue) == 0 {
 		for _, n := range others {
 			if !strings.HasPrefix(n.Kind, "the tree ") && n.Kind != "" {
@@ -120,8 +120,8 @@ func readStatus(ctx context.Context, c *zk.Client, path string, layout *kind.Lay
 	if quiet {
 		return l, nil, nil
 	}
-	warned = warnings(others, own)
-	if l.LastRun, err = onceOf(c, path, own).Every(time.Hour).Recorded(ctx); err == nil {
+	warned = see.Warnings(others, own)
+	if l.LastRun, err = see.Jobs(c, path, own).Every(time.Hour).Recorded(ctx); err == nil {
 		err = spot.Doubt
 	}
 	switch {

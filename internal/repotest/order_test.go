@@ -64,7 +64,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/cli/see", pkg: "holdfast/internal/cli/see", atMost: 0,
-		order: `status listing filter document lock`,
+		order: `around status listing filter document lock`,
 	},
 	{
 		dir: "internal/cli/conn", pkg: "holdfast/internal/cli/conn", atMost: 4,

@@ -92,7 +92,7 @@ func (f *Flags) Ending(cmd *cobra.Command, g *conn.Flags) (Ending, error) {
 		case f.killAfter > 0 && fits <= longestGrace(timeout):
 			e.Grace = fits
 		default:
-			e.Grace = min(DefaultGrace, timeout/3)
+			e.Grace = GraceOf(timeout)
 		}
 		if e.Grace > longestGrace(timeout) {
 			return e, term.Usage("give a shorter --term-before or a longer --session-timeout",

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package job
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func least(t *testing.T, timeout, tick time.Duration, mode zk.LeaseMode, refused
 			t.Fatal(err)
 		}
 		defer c.Close()
-		h, err := holdfast.NewMutex(c, lockPath).Lock(t.Context())
+		h, err := holdfast.NewMutex(c, "/job").Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,9 +76,9 @@ func TestCommandsSurviveTheseOutages(t *testing.T) {
 					}
 					t.Run(fmt.Sprintf("%v/%s/%v/refused %v", timeout, name, tick, refused), func(t *testing.T) {
 						t.Parallel()
-						grace := graceOf(timeout)
+						grace := GraceOf(timeout)
 						alone := mode == zk.LeasePing
-						sure := survives(timeout, grace, tick, alone)
+						sure := Survives(timeout, grace, tick, alone)
 						shortest := timeout
 						phases := 25
 						if testing.Short() {
@@ -92,8 +92,8 @@ func TestCommandsSurviveTheseOutages(t *testing.T) {
 							}
 						}
 						t.Logf("an outage of %v leaves %v at least, and TERM comes at %v", sure, shortest, grace)
-						if left := least(t, timeout, tick, mode, refused, 0, termAfter(timeout, grace)+time.Second/10); left > grace {
-							t.Errorf("an outage of %v leaves %v", termAfter(timeout, grace), left)
+						if left := least(t, timeout, tick, mode, refused, 0, TermAfter(timeout, grace)+time.Second/10); left > grace {
+							t.Errorf("an outage of %v leaves %v", TermAfter(timeout, grace), left)
 						}
 					})
 				}
@@ -113,14 +113,14 @@ func outageTable() string {
 	} {
 		grace, given := row.grace, "given"
 		if grace == 0 {
-			grace, given = graceOf(row.timeout), "default"
+			grace, given = GraceOf(row.timeout), "default"
 		}
-		fmt.Fprintf(&b, "| %v s | %s (%s) | %.2f s |", row.timeout.Seconds(), seconds(grace), given, termAfter(row.timeout, grace).Seconds())
+		fmt.Fprintf(&b, "| %v s | %s (%s) | %.2f s |", row.timeout.Seconds(), seconds(grace), given, TermAfter(row.timeout, grace).Seconds())
 		for _, on := range []struct {
 			tick  time.Duration
 			alone bool
 		}{{0, true}, {2 * time.Second, false}, {3 * time.Second, false}} {
-			cell := seconds(survives(row.timeout, grace, on.tick, on.alone))
+			cell := seconds(Survives(row.timeout, grace, on.tick, on.alone))
 			if !on.alone && row.timeout < shortestTimeout(on.tick) {
 				cell = "refused"
 			}
@@ -138,7 +138,7 @@ func shortestTimeout(tick time.Duration) time.Duration {
 }
 
 func TestDocumentHasTheTableOfOutages(t *testing.T) {
-	const doc = "../../docs/howto/stopping.md"
+	const doc = "../../../docs/howto/stopping.md"
 	text, err := os.ReadFile(doc)
 	if err != nil {
 		t.Fatal(err)
