@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/cli/mcp"
 	"holdfast/internal/cli/tf"
 	"holdfast/internal/cli/top"
+	"holdfast/internal/cli/usage"
 )
 
 var writeReference = flag.Bool("write", false, "write docs/reference/cli.md from the help")
@@ -55,8 +56,12 @@ func TestReferenceIsTheHelp(t *testing.T) {
 func reference(root *cobra.Command) string {
 	var b strings.Builder
 	clients := conn.NewFlags().FlagSet
-	fmt.Fprintf(&b, "\n## holdfast\n\n```text\n%s\n```\n\n", root.Long)
-	flagTable(&b, clients)
+	fmt.Fprintf(&b, "\n## holdfast\n\n```text\n%s\n```\n", root.Long)
+	for _, g := range usage.Groups(root) {
+		if g.Title != usage.Other { // --version
+			flagTable(&b, g)
+		}
+	}
 	var all []*cobra.Command
 	for _, cmd := range man.Commands(root)[1:] {
 		if of, ok := programs[cmd.Name()]; ok && isBeside(cmd) {
@@ -86,17 +91,13 @@ func reference(root *cobra.Command) string {
 			b.WriteString("\nThe flags are in [Settings of holdfast serve](serve.md).\n")
 			continue
 		}
-		own, shared := pflag.NewFlagSet("", pflag.ContinueOnError), false
-		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if clients.Lookup(f.Name) != nil {
-				shared = true
-			} else if f.Name != "help" {
-				own.AddFlag(f)
+		shared := false
+		for _, g := range usage.Groups(cmd) {
+			own := slices.DeleteFunc(g.Flags, func(f *pflag.Flag) bool { return clients.Lookup(f.Name) != nil })
+			shared = shared || len(own) < len(g.Flags)
+			if g.Flags = own; len(own) > 0 {
+				flagTable(&b, g)
 			}
-		})
-		if own.HasAvailableFlags() {
-			b.WriteString("\n")
-			flagTable(&b, own)
 		}
 		if shared {
 			b.WriteString("\nThe flags of [holdfast](#holdfast) apply, too.\n")
@@ -110,13 +111,10 @@ func reference(root *cobra.Command) string {
 	return b.String()
 }
 
-func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
-	b.WriteString("| Flag | Default | |\n|---|---|---|\n")
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
-		kind, usage := pflag.UnquoteUsage(f)
+func flagTable(b *strings.Builder, g usage.Group) {
+	fmt.Fprintf(b, "\n%s:\n\n| Flag | Default | |\n|---|---|---|\n", g.Title)
+	for _, f := range g.Flags {
+		kind, text := pflag.UnquoteUsage(f)
 		name := "--" + f.Name
 		if f.Shorthand != "" {
 			name = "-" + f.Shorthand + ", " + name
@@ -124,8 +122,8 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 		if kind != "" {
 			name += " " + strings.TrimSuffix(kind, "Array")
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, man.DefaultOf(f), strings.ReplaceAll(usage, "|", `\|`))
-	})
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, man.DefaultOf(f), strings.ReplaceAll(text, "|", `\|`))
+	}
 }
 
 func TestHelpShowsNoDefaultOfZero(t *testing.T) {

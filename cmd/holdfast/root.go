@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/usage"
 	"holdfast/internal/cli/version"
 )
 
@@ -78,11 +79,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 	root.AddCommand(conn.NewConfig(g), newCompletion(), man.New())
 	root.AddCommand(newTopics(g)...)
 	root.SetHelpCommand(newHelp())
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		hideMissing(root)
-		help(cmd, args)
-	})
+	usage.Install(root, func() { hideMissing(root) })
 	root.CompletionOptions.DisableDefaultCmd = true
 	complete.Register(g, root)
 	return root

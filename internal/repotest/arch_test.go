@@ -200,12 +200,16 @@ var arrows = map[string]part{
 		reason:    "every program has a version: this package knows no command",
 	},
 	"internal/cli/man": {
-		mayImport: []string{"internal/cli/term", "internal/cli/version"},
+		mayImport: []string{"internal/cli/term", "internal/cli/usage", "internal/cli/version"},
 		external:  []string{"github.com/spf13"},
 		reason:    "a manual page is made of the help of a command, whichever it is",
 	},
+	"internal/cli/usage": {
+		external: []string{"github.com/spf13"},
+		reason:   "a help is printed from tables and from the flags of a command: this package knows no command",
+	},
 	"internal/cli/program": {
-		mayImport: []string{"internal/cli/complete", "internal/cli/conn", "internal/cli/man", "internal/cli/term", "internal/duration", "internal/supervise"},
+		mayImport: []string{"internal/cli/complete", "internal/cli/conn", "internal/cli/man", "internal/cli/term", "internal/cli/usage", "internal/duration", "internal/supervise"},
 		external:  []string{"github.com/spf13"},
 		reason:    "what the programs have in common knows none of them",
 	},
@@ -302,7 +306,7 @@ var arrows = map[string]part{
 		reason:    "the program is its package and a main",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/complete", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/kind", "internal/cli/man", "internal/cli/outer", "internal/cli/program", "internal/cli/see", "internal/cli/show", "internal/cli/term", "internal/cli/version", "internal/cli/who", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/locks", "internal/waitgraph"},
+		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/complete", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/kind", "internal/cli/man", "internal/cli/outer", "internal/cli/program", "internal/cli/see", "internal/cli/show", "internal/cli/term", "internal/cli/usage", "internal/cli/version", "internal/cli/who", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/locks", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},

@@ -67,6 +67,10 @@ var readings = []reading{
 		order: `around status listing filter document lock`,
 	},
 	{
+		dir: "internal/cli/usage", pkg: "holdfast/internal/cli/usage", atMost: 0,
+		order: `usage overview screen groups commands`,
+	},
+	{
 		dir: "internal/cli/conn", pkg: "holdfast/internal/cli/conn", atMost: 4,
 		order: `doc config_view flags config environment stay server contact tls_auth name`,
 	},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/usage"
 	"holdfast/internal/cli/version"
 )
 
@@ -119,13 +120,16 @@ func manPage(cmd *cobra.Command, date string) string {
 			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(sub.CommandPath()), roff(sub.Short))
 		}
 	}
-	if cmd.Flags().HasAvailableFlags() {
+	if groups := usage.Groups(cmd); len(groups) > 0 {
 		b.WriteString(".SH OPTIONS\n")
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden && f.Name != "help" {
+		for _, g := range groups {
+			if g.Title != usage.Other {
+				fmt.Fprintf(&b, ".SS %s\n", roff(g.Title))
+			}
+			for _, f := range g.Flags {
 				roffFlag(&b, f)
 			}
-		})
+		}
 	}
 	if cmd.Example != "" {
 		b.WriteString(".SH EXAMPLES\n")

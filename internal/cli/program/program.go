@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/usage"
 	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
 )
@@ -35,6 +36,7 @@ func New(cmd *cobra.Command, g *conn.Flags) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return FlagFault(clients, cmd, err) })
 	cmd.AddCommand(man.New())
 	cmd.SetHelpCommand(&cobra.Command{Hidden: true}) // holdfast help NAME
+	usage.Install(cmd, nil)
 	if g != nil {
 		complete.Register(g, cmd)
 	}
