@@ -1,5 +1,9 @@
 // Package tenure has what several Holds of one lock share: the lock's nodes and the proof that their session lives, the
 // goroutines of one client that want the lock, and the lock that a client keeps after Unlock. It knows no Hold: see Holder.
+//
+// A tenure that has lasted 5 ms has one goroutine for each of its nodes, watch, until the last Unlock or the loss. sayHeld
+// writes once, after a second. A line has one goroutine, contend, until it holds the lock, has failed, or has no waiters.
+// A kept lock has watchJoins, and giveBack or mark, which remove or mark its node.
 package tenure
 
 import (
