@@ -5,13 +5,13 @@ func ofTheDoctor() []mutant {
 	return []mutant{
 		{
 			number: 650, bug: "bench's guard accepts a write with a stale token", where: "–",
-			edits: []edit{{"cmd/holdfast/bench_guard.go", "\tif v.token < g.highest {", "\tif v.token < 0 {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestGuardRefusesAStaleToken"},
+			edits: []edit{{"internal/cli/bench/guard.go", "\tif v.token < g.highest {", "\tif v.token < 0 {"}},
+			pkg:   "internal/cli/bench", tests: []string{"TestGuardRefusesAStaleToken"},
 		},
 		{
 			number: 651, bug: "bench does not notice two holders at once", where: "–",
-			edits: []edit{{"cmd/holdfast/bench_guard.go", "if beside >= g.limit && hold.Err() == nil {", "if beside > g.limit && hold.Err() == nil {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestGuardCountsViolations"},
+			edits: []edit{{"internal/cli/bench/guard.go", "if beside >= g.limit && hold.Err() == nil {", "if beside > g.limit && hold.Err() == nil {"}},
+			pkg:   "internal/cli/bench", tests: []string{"TestGuardCountsViolations"},
 		},
 		{
 			number: 652, bug: "doctor takes two separate servers for one service", where: "–",
@@ -25,8 +25,8 @@ func ofTheDoctor() []mutant {
 		},
 		{
 			number: 654, bug: "bench leaves the directories above its own, which it has made", where: "–",
-			edits: []edit{{"cmd/holdfast/bench_ground.go", "\t\t\tat.made = append(at.made, path)\n", "\t\t\tat.made = []string{path}\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestBenchLeavesNothing"},
+			edits: []edit{{"internal/cli/bench/ground.go", "\t\t\tat.made = append(at.made, path)\n", "\t\t\tat.made = []string{path}\n"}},
+			pkg:   "internal/cli/bench", tests: []string{"TestBenchLeavesNothing"},
 		},
 		{
 			number: 655, bug: "doctor takes a slow answer for a wrong clock", where: "–",

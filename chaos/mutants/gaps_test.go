@@ -175,8 +175,8 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 855, bug: "bench counts a tenure that the end of the measurement cuts off, if its release is quick", where: "ours until 26 November",
-			edits: []edit{{"cmd/holdfast/bench.go", "\tif ctx.Err() != nil {\n\t\treturn // the end", "\tif b.took > 0 {\n\t\treturn // the end"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestATenureThatIsCutOffIsNoCycle"},
+			edits: []edit{{"internal/cli/bench/bench.go", "\tif ctx.Err() != nil {\n\t\treturn // the end", "\tif b.took > 0 {\n\t\treturn // the end"}},
+			pkg:   "internal/cli/bench", tests: []string{"TestATenureThatIsCutOffIsNoCycle"},
 		},
 		{
 			number: 1050, bug: "CommitAndUnlock gives up the transaction if the server refuses the watermark", where: "–",

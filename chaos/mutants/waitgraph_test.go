@@ -76,8 +76,8 @@ func ofTheWaitGraph() []mutant {
 		},
 		{
 			number: 598, bug: "bench leaves its nodes if their removal takes longer than the session timeout", where: "ours, until 23 November",
-			edits: []edit{{"cmd/holdfast/bench_ground.go", "func() { giveUp.Reset(at.patience) }", "func() {}"}},
-			pkg:   "cmd/holdfast",
+			edits: []edit{{"internal/cli/bench/ground.go", "func() { giveUp.Reset(at.patience) }", "func() {}"}},
+			pkg:   "internal/cli/bench",
 			tests: []string{"TestBenchRemovesManyNodesFromASlowServer"},
 		},
 		{

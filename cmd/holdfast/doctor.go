@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
-	"holdfast/zk"
 )
 
 func newDoctor(g *conn.Flags) *cobra.Command {
@@ -243,16 +242,4 @@ func (f findings) print(w io.Writer) error {
 // lockDirectory returns the full path of the directory of the locks.
 func (d *doctor) lockDirectory() string {
 	return strings.TrimSuffix(strings.TrimSuffix(d.target.ZK.Chroot, "/")+d.Namespace, "/")
-}
-
-// nearestNode returns the deepest node on the way to path that exists.
-func nearestNode(ctx context.Context, c *zk.Client, path string) (string, error) {
-	for path != "" {
-		_, there, err := c.Exists(ctx, path)
-		if err != nil || there {
-			return path, err
-		}
-		path = path[:strings.LastIndexByte(path, '/')]
-	}
-	return "/", nil
 }

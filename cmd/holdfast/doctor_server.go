@@ -319,7 +319,7 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 			return
 		}
 	}
-	dir, err := nearestNode(ctx, e.client, d.lockDirectory())
+	dir, err := conn.NearestNode(ctx, e.client, d.lockDirectory())
 	if err != nil {
 		fail("read "+term.Cut(d.lockDirectory(), 100), err)
 		return

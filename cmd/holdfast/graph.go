@@ -165,7 +165,10 @@ func confirmed(ctx context.Context, c *zk.Client, found []waitgraph.Lock, layout
 	if slices.ContainsFunc(suspects, func(l waitgraph.Lock) bool {
 		return slices.ContainsFunc(l.Queue, func(p waitgraph.Place) bool { return p.Kept })
 	}) {
-		sleep(ctx, keptPatience)
+		select {
+		case <-time.After(keptPatience):
+		case <-ctx.Done():
+		}
 	}
 	again, err := locks.Again(ctx, c, suspects, layout)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/bench"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/show"
@@ -38,7 +39,7 @@ var schemas = map[string]any{
 	"WaitGraph": graphDocument{}, "GraphOwner": ownerDocument{}, "GraphPlace": placeDocument{}, "Cycle": cycleDocument{}, "Step": stepDocument{},
 	"RunStatus": runStatus{}, "RunCommand": commandStatus{}, "Leader": leaderDocument{},
 	"Diagnosis": diagnosis{}, "Finding": finding{}, "Config": conn.ConfigDocument{}, "ConfigFile": conn.FileDocument{}, "Setting": conn.SettingDocument{},
-	"Benchmark": benchDocument{}, "Percentiles": percentilesDocument{},
+	"Benchmark": bench.Document{}, "Percentiles": bench.Percentiles{},
 	"Version": version.Document{}, "AuditLog": deed.Log{}, "AuditEntry": deed.Entry{}, "AuditPlace": deed.Place{}, "Message": term.MessageDocument{},
 }
 
@@ -105,9 +106,11 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 		}
 	}
 	// Every kind that the command prints has a section.
-	sources, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+	here, _ := filepath.Glob("*.go")
+	below, _ := filepath.Glob("../../internal/cli/*/*.go")
+	sources := append(here, below...)
+	if len(below) == 0 {
+		t.Fatal("no sources of internal/cli: the test looks in the wrong place")
 	}
 	for _, name := range sources {
 		source, err := os.ReadFile(name)
@@ -393,16 +396,17 @@ func sampleRuns(t0 time.Time) map[string]any {
 
 // sampleBenchmarks are the results of bench with cycles and without.
 func sampleBenchmarks(t0 time.Time) map[string]any {
-	at := &ground{server: "zk://zk1:2181"}
-	f := benchFlags{clients: 8, locks: 2, hold: 5 * time.Millisecond, duration: 10 * time.Second, mode: modeMutex}
-	b := &benchmark{benchFlags: f, at: at, began: t0, took: 10 * time.Second, cycles: 1234, lost: 1, errors: 2, first: errors.New("connection loss")}
-	b.wait, b.handoff = newHistogram(), newHistogram()
-	b.guards = []*guard{{violations: 1, accepted: 9, value: 7, refused: 3}}
-	for i := range 1000 {
-		b.wait.add(time.Duration(i) * time.Millisecond)
-		b.handoff.add(time.Duration(i) * time.Microsecond)
+	times := func(p50, p90, p99, p999, last int64) bench.Percentiles {
+		return bench.Percentiles{Samples: 1000, P50: &p50, P90: &p90, P99: &p99, P999: &p999, Max: &last}
 	}
-	none := &benchmark{benchFlags: f, at: at, wait: newHistogram(), handoff: newHistogram(), began: t0, took: time.Second}
-	none.interrupted = true
-	return map[string]any{"Benchmark": b.document(), "Benchmark-none": none.document()}
+	d := bench.Document{
+		APIVersion: term.APIVersion, Kind: "Benchmark", Server: "zk://zk1:2181", Mode: "mutex", Clients: 8, Locks: 2, HoldMS: 5, TookMS: 10_000,
+		Cycles: 1234, PerSecond: 123.4, Wait: times(499_122, 901_775, 989_855, 998_244, 999_000), Handoff: times(499, 901, 991, 999, 999),
+		Violations: 1, LostUpdates: 2, Refused: 3, Lost: 1, Errors: 2, FirstError: "connection loss", MeasuredFrom: t0,
+	}
+	none := bench.Document{
+		APIVersion: term.APIVersion, Kind: "Benchmark", Server: "zk://zk1:2181", Mode: "mutex", Clients: 8, Locks: 2, HoldMS: 5, TookMS: 1000,
+		Interrupted: true, MeasuredFrom: t0,
+	}
+	return map[string]any{"Benchmark": d, "Benchmark-none": none}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/bench"
 	"holdfast/internal/cli/complete"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/man"
@@ -64,7 +65,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newRevoke(g),
 		newSessions(g),
 		newDoctor(g),
-		newBench(g),
+		bench.New(g),
 	} {
 		g.Register(client)
 		root.AddCommand(client)

@@ -22,6 +22,7 @@ import (
 //	holdfast, once, shards, reserve → internal/lend     internal/lend → internal/queue, zk
 //	holdfast, cmd/holdfast, internal/lockwatch, internal/locks → internal/budget
 //	cmd/holdfast → internal/cli/conn → internal/cli/host, internal/cli/term
+//	cmd/holdfast → internal/cli/bench → internal/cli/conn, holdfast
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
 //	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/locks, internal/waitgraph
 //	holdfast → internal/tenure     internal/tenure → internal/queue, internal/queue/names, zk
@@ -269,6 +270,11 @@ var arrows = map[string]part{
 		mayImport: []string{"internal/cli/dashboard", "internal/cli/program"},
 		reason:    "the program is its package and a main",
 	},
+	"internal/cli/bench": {
+		mayImport: []string{"", "internal/cli/conn", "internal/cli/term", "internal/duration", "internal/supervise", "zk"},
+		external:  []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/spf13", "golang.org/x/sync"},
+		reason:    "a benchmark acquires locks as programs do and checks them: it knows no other command",
+	},
 	"internal/cli/job": {
 		mayImport: []string{"internal/cli/conn", "internal/cli/term", "internal/duration", "internal/supervise"},
 		external:  []string{"github.com/spf13"},
@@ -306,9 +312,28 @@ var arrows = map[string]part{
 		reason:    "the program is its package and a main",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"internal/cli/act", "internal/cli/certs", "internal/cli/complete", "internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/kind", "internal/cli/man", "internal/cli/outer", "internal/cli/program", "internal/cli/see", "internal/cli/show", "internal/cli/term", "internal/cli/usage", "internal/cli/version", "internal/cli/who", "", "layout", "once", "reserve", "shards", "zklocal", "zkserver", "zk", "internal/budget", "internal/duration", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lend", "internal/lockwatch", "internal/locks", "internal/waitgraph"},
-		external:  []string{"*"},
-		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
+		mayImport: []string{
+			"internal/cli/act",
+			"internal/cli/bench",
+			"internal/cli/certs",
+			"internal/cli/complete",
+			"internal/cli/conn",
+			"internal/cli/host",
+			"internal/cli/job",
+			"internal/cli/kind",
+			"internal/cli/man",
+			"internal/cli/outer",
+			"internal/cli/program",
+			"internal/cli/see",
+			"internal/cli/show",
+			"internal/cli/term",
+			"internal/cli/usage",
+			"internal/cli/version",
+			"internal/cli/who",
+			"", "internal/budget", "internal/daemon", "internal/deed", "internal/duration", "internal/lend", "internal/locks", "internal/lockwatch", "internal/supervise", "internal/waitgraph", "internal/watchdog", "layout", "once", "reserve", "shards", "zk", "zklocal", "zkserver",
+		},
+		external: []string{"*"},
+		reason:   "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
 }
 

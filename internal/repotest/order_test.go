@@ -71,6 +71,10 @@ var readings = []reading{
 		order: `usage overview screen groups commands`,
 	},
 	{
+		dir: "internal/cli/bench", pkg: "holdfast/internal/cli/bench", atMost: 0,
+		order: `bench ground guard histogram`,
+	},
+	{
 		dir: "internal/cli/conn", pkg: "holdfast/internal/cli/conn", atMost: 4,
 		order: `doc config_view flags config environment stay server contact tls_auth name`,
 	},

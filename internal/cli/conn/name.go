@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"context"
 	"regexp"
 	"strconv"
 	"strings"
@@ -111,4 +112,16 @@ func Parent(prefix string) string {
 		return prefix[:i]
 	}
 	return "/"
+}
+
+// NearestNode returns the deepest node on the way to path that exists.
+func NearestNode(ctx context.Context, c *zk.Client, path string) (string, error) {
+	for path != "" {
+		_, there, err := c.Exists(ctx, path)
+		if err != nil || there {
+			return path, err
+		}
+		path = path[:strings.LastIndexByte(path, '/')]
+	}
+	return "/", nil
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"strconv"
@@ -31,8 +31,8 @@ func (h *histogram) percentile(p float64) time.Duration {
 	return min(time.Duration(h.times.ValueAtPercentile(p)), h.max)
 }
 
-// percentilesDocument has times in microseconds. They are absent without samples.
-type percentilesDocument struct {
+// Percentiles has times in microseconds. They are absent without samples.
+type Percentiles struct {
 	Samples uint64 `json:"samples"`
 	P50     *int64 `json:"p50_us,omitempty"`
 	P90     *int64 `json:"p90_us,omitempty"`
@@ -41,20 +41,20 @@ type percentilesDocument struct {
 	Max     *int64 `json:"max_us,omitempty"`
 }
 
-func (h *histogram) document() percentilesDocument {
+func (h *histogram) document() Percentiles {
 	samples := h.times.TotalCount()
 	if samples == 0 {
-		return percentilesDocument{}
+		return Percentiles{}
 	}
 	at := func(p float64) *int64 {
 		us := h.percentile(p).Microseconds()
 		return &us
 	}
-	return percentilesDocument{uint64(samples), at(50), at(90), at(99), at(99.9), at(100)}
+	return Percentiles{uint64(samples), at(50), at(90), at(99), at(99.9), at(100)}
 }
 
 // row returns the cells of a table.
-func (d percentilesDocument) row(name string) []string {
+func (d Percentiles) row(name string) []string {
 	cells := []string{name}
 	for _, us := range []*int64{d.P50, d.P90, d.P99, d.P999, d.Max} {
 		cell := ""

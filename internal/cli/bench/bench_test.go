@@ -1,11 +1,10 @@
-//go:build unix
-
-package main
+package bench
 
 import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +18,9 @@ import (
 	"holdfast/zkproto"
 	"holdfast/zktest"
 )
+
+// patience is how long a test waits before it fails.
+const patience = 30 * time.Second
 
 // tenureStub is a Hold for the guard.
 type tenureStub struct{ err error }
@@ -84,7 +86,7 @@ func TestGuardCountsViolations(t *testing.T) {
 }
 
 func TestBenchReportsViolations(t *testing.T) {
-	b := newBenchmark(benchFlags{clients: 2, locks: 1, mode: modeMutex, duration: time.Second}, &ground{})
+	b := newBenchmark(flags{clients: 2, locks: 1, mode: modeMutex, duration: time.Second}, &ground{})
 	b.cycles, b.took = 2, time.Second
 	var out strings.Builder
 	if err := b.report(&out, "table"); err != nil || !strings.Contains(out.String(), "0 violations") {
@@ -99,10 +101,31 @@ func TestBenchReportsViolations(t *testing.T) {
 	}
 }
 
+// The document has what was measured: it is the one that docs/reference/json.md describes.
+func TestDocumentOfABenchmark(t *testing.T) {
+	f := flags{clients: 8, locks: 2, hold: 5 * time.Millisecond, duration: 10 * time.Second, mode: modeMutex}
+	b := newBenchmark(f, &ground{server: "zk://zk1:2181"})
+	b.began, b.took = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), 10*time.Second
+	b.cycles, b.lost, b.errors, b.first = 1234, 1, 2, errors.New("connection loss")
+	b.guards = []*guard{{violations: 1, accepted: 9, value: 7, refused: 3}}
+	for i := range 1000 {
+		b.wait.add(time.Duration(i) * time.Millisecond)
+		b.handoff.add(time.Duration(i) * time.Microsecond)
+	}
+	want, err := os.ReadFile("../../../cmd/holdfast/testdata/golden/Benchmark.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	if err := b.report(&got, "json"); err != term.ExitCode(term.ExitNo) || got.String() != string(want) {
+		t.Errorf("%v\n%s\nwant\n%s", err, got.String(), want)
+	}
+}
+
 // A measurement whose duration has passed is not interrupted, even if its clients began late.
 func TestBenchIsInterruptedBySignalsOnly(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
-		b := newBenchmark(benchFlags{clients: 1, locks: 1, mode: modeMutex, duration: time.Nanosecond}, &ground{})
+		b := newBenchmark(flags{clients: 1, locks: 1, mode: modeMutex, duration: time.Nanosecond}, &ground{})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		if signalled {
@@ -122,7 +145,7 @@ func TestATenureThatIsCutOffIsNoCycle(t *testing.T) {
 	s := zktest.NewServer()
 	defer s.Close()
 	for _, over := range []bool{false, true} {
-		b := newBenchmark(benchFlags{clients: 1, locks: 1, mode: modeMutex, duration: time.Hour}, &ground{})
+		b := newBenchmark(flags{clients: 1, locks: 1, mode: modeMutex, duration: time.Hour}, &ground{})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		hold, err := holdfast.NewMutex(s.Client(), "/lock").Lock(ctx)

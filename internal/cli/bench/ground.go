@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -100,7 +100,7 @@ const removedLater = "the server removes it some time after the sessions have ti
 // them if bench is killed.
 func (at *ground) make(ctx context.Context) error {
 	c := at.connection.Client
-	above, err := nearestNode(ctx, c, at.path)
+	above, err := conn.NearestNode(ctx, c, at.path)
 	if err != nil {
 		return err
 	}

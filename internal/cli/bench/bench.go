@@ -1,4 +1,5 @@
-package main
+// Package bench is the command bench: clients acquire and release locks, and guards check that the locks exclude.
+package bench
 
 import (
 	"context"
@@ -20,8 +21,8 @@ import (
 	"holdfast/zk"
 )
 
-// benchFlags are the flags of bench.
-type benchFlags struct {
+// flags are the flags of bench.
+type flags struct {
 	clients, locks int
 	hold, duration time.Duration
 	mode           string
@@ -37,8 +38,9 @@ const (
 	maxClients    = 2000
 )
 
-func newBench(g *conn.Flags) *cobra.Command {
-	var f benchFlags
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
+	var f flags
 	var format term.Format
 	cmd := &cobra.Command{
 		Use:   "bench [flags]",
@@ -108,7 +110,7 @@ Exit codes:
 	return cmd
 }
 
-func (f *benchFlags) check() error {
+func (f *flags) check() error {
 	switch {
 	case f.clients < 1 || f.clients > maxClients:
 		return term.Usage("", "--clients %d is out of range: want 1 to %d", f.clients, maxClients)
@@ -125,11 +127,11 @@ func (f *benchFlags) check() error {
 }
 
 // limit returns the permits of the semaphore.
-func (f *benchFlags) limit() int { return (f.clients + 1) / 2 }
+func (f *flags) limit() int { return (f.clients + 1) / 2 }
 
 // A benchmark is one run of bench. It is safe for concurrent use.
 type benchmark struct {
-	benchFlags
+	flags
 	at     *ground
 	guards []*guard
 
@@ -143,8 +145,8 @@ type benchmark struct {
 	first         error // of the errors
 }
 
-func newBenchmark(f benchFlags, at *ground) *benchmark {
-	b := &benchmark{benchFlags: f, at: at, wait: newHistogram(), handoff: newHistogram()}
+func newBenchmark(f flags, at *ground) *benchmark {
+	b := &benchmark{flags: f, at: at, wait: newHistogram(), handoff: newHistogram()}
 	for range f.locks {
 		gd := &guard{limit: 1, ordered: true}
 		if f.mode == modeSemaphore {
@@ -257,7 +259,7 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // progress prints the state of the measurement on a terminal, each second. stop clears the line.
 func (b *benchmark) progress(ctx context.Context) (stop func()) {
-	if !isTerminal(os.Stderr) {
+	if !term.IsTerminal(os.Stderr) {
 		return func() {}
 	}
 	done := make(chan struct{})
@@ -283,39 +285,34 @@ func (b *benchmark) progress(ctx context.Context) (stop func()) {
 	return func() { <-done }
 }
 
-// isTerminal reports whether somebody sees the file. The null device is taken for one, too.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+// Document is the result in JSON.
+type Document struct {
+	APIVersion   string      `json:"apiVersion"`
+	Kind         string      `json:"kind"`
+	Server       string      `json:"server"`
+	Mode         string      `json:"mode"`
+	Clients      int         `json:"clients"`
+	Locks        int         `json:"locks"`
+	HoldMS       int64       `json:"hold_ms"`
+	TookMS       int64       `json:"took_ms"`
+	Cycles       int64       `json:"cycles"`
+	PerSecond    float64     `json:"cycles_per_second"`
+	Wait         Percentiles `json:"wait"`
+	Handoff      Percentiles `json:"handoff"`
+	Violations   int         `json:"violations"`
+	LostUpdates  int         `json:"lost_updates"`
+	Refused      int         `json:"refused"`
+	Lost         int64       `json:"lost"`
+	Errors       int64       `json:"errors"`
+	FirstError   string      `json:"first_error,omitempty"`
+	Interrupted  bool        `json:"interrupted"` // before --duration had passed
+	MeasuredFrom time.Time   `json:"measured_from"`
 }
 
-type benchDocument struct {
-	APIVersion   string              `json:"apiVersion"`
-	Kind         string              `json:"kind"`
-	Server       string              `json:"server"`
-	Mode         string              `json:"mode"`
-	Clients      int                 `json:"clients"`
-	Locks        int                 `json:"locks"`
-	HoldMS       int64               `json:"hold_ms"`
-	TookMS       int64               `json:"took_ms"`
-	Cycles       int64               `json:"cycles"`
-	PerSecond    float64             `json:"cycles_per_second"`
-	Wait         percentilesDocument `json:"wait"`
-	Handoff      percentilesDocument `json:"handoff"`
-	Violations   int                 `json:"violations"`
-	LostUpdates  int                 `json:"lost_updates"`
-	Refused      int                 `json:"refused"`
-	Lost         int64               `json:"lost"`
-	Errors       int64               `json:"errors"`
-	FirstError   string              `json:"first_error,omitempty"`
-	Interrupted  bool                `json:"interrupted"` // before --duration had passed
-	MeasuredFrom time.Time           `json:"measured_from"`
-}
-
-func (b *benchmark) document() benchDocument {
+func (b *benchmark) document() Document {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	d := benchDocument{
+	d := Document{
 		APIVersion: term.APIVersion, Kind: "Benchmark", Server: b.at.server, Mode: b.mode, Clients: b.clients, Locks: b.locks,
 		HoldMS: b.hold.Milliseconds(), TookMS: b.took.Milliseconds(), Cycles: b.cycles,
 		PerSecond: float64(int(10*float64(b.cycles)/b.took.Seconds())) / 10,
@@ -356,7 +353,7 @@ func (b *benchmark) report(w io.Writer, format term.Format) error {
 	return nil
 }
 
-func (d benchDocument) print(w io.Writer) error {
+func (d Document) print(w io.Writer) error {
 	ended := ""
 	if d.Interrupted {
 		ended = ", interrupted"
