@@ -1,6 +1,6 @@
 package mutants
 
-// ofTheGuarantees are bugs that break what docs/explanation/guarantees.md claims, for the tests that it
+// ofTheGuarantees are bugs that break what docs/explanation/guarantees.md claims, for the tests that evidence.md
 // names. Each breaks the claim itself.
 func ofTheGuarantees() []mutant {
 	const late = "return base.Add(timeout - timeout/100 - guard + time.Minute)"

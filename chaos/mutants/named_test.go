@@ -19,7 +19,7 @@ const (
 	untriedLength = 6
 )
 
-// Every test that docs/explanation/guarantees.md or docs/contributing/hazards.md names fails with at least one of the
+// Every test that docs/contributing/evidence.md or docs/contributing/hazards.md names fails with at least one of the
 // bugs, or is in the list of those that wait for one.
 func TestEveryNamedTestHasABug(t *testing.T) {
 	tried := make(map[string]bool)
@@ -29,7 +29,7 @@ func TestEveryNamedTestHasABug(t *testing.T) {
 		}
 	}
 	missing := make(map[string]string) // the document, by test
-	for _, document := range []string{"docs/contributing/hazards.md", "docs/explanation/guarantees.md"} {
+	for _, document := range []string{"docs/contributing/hazards.md", "docs/contributing/evidence.md"} {
 		for _, name := range namedIn(t, document) {
 			if !tried[name] {
 				missing[name] = document

@@ -63,7 +63,7 @@ each of them, unless run has --once-per, --once-key or --min-hold.
 
 Without --server, the locks are for one user on one machine.
 
-The claims, their assumptions and the test of each are in docs/explanation/guarantees.md.`
+The claims and their assumptions are in docs/explanation/guarantees.md, the test of each in docs/contributing/evidence.md.`
 
 const durationsTopic = `A duration is a number of seconds, or numbers with units:
 
