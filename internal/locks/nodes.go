@@ -146,8 +146,9 @@ func shortLabels(labels map[string]string) map[string]string {
 // complete makes the locks whose nodes have been read, by name.
 func (r *reader) complete(all []*found, prefix string) (locks []Lock) {
 	reserved := r.reservations()
-	for _, f := range all {
+	for i, f := range all {
 		l, ok := f.complete()
+		all[i] = nil // the lock has copies of its places
 		if !ok {
 			continue
 		}
