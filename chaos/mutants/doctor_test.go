@@ -15,13 +15,13 @@ func ofTheDoctor() []mutant {
 		},
 		{
 			number: 652, bug: "doctor takes two separate servers for one service", where: "–",
-			edits: []edit{{"cmd/holdfast/doctor_server.go", "\t\t\tapart = append(apart, e.name)\n", "\t\t\tsame++\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestDoctorNoticesSeparateServers"},
+			edits: []edit{{"internal/cli/doctor/server.go", "\t\t\tapart = append(apart, e.name)\n", "\t\t\tsame++\n"}},
+			pkg:   "internal/cli/doctor", tests: []string{"TestDoctorNoticesSeparateServers"},
 		},
 		{
 			number: 653, bug: "doctor waits for a dead file system for ever", where: "–",
-			edits: []edit{{"cmd/holdfast/doctor.go", "case <-give.C:", "case <-(chan time.Time)(nil):"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestDoctorEndsInTime"},
+			edits: []edit{{"internal/cli/doctor/doctor.go", "case <-give.C:", "case <-(chan time.Time)(nil):"}},
+			pkg:   "internal/cli/doctor", tests: []string{"TestDoctorEndsInTime"},
 		},
 		{
 			number: 654, bug: "bench leaves the directories above its own, which it has made", where: "–",
@@ -30,8 +30,8 @@ func ofTheDoctor() []mutant {
 		},
 		{
 			number: 655, bug: "doctor takes a slow answer for a wrong clock", where: "–",
-			edits: []edit{{"cmd/holdfast/doctor_server.go", "if apart.Abs() > clockApart+half {", "if apart.Abs() > clockApart {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestDoctorComparesClocks"},
+			edits: []edit{{"internal/cli/doctor/server.go", "if apart.Abs() > clockApart+half {", "if apart.Abs() > clockApart {"}},
+			pkg:   "internal/cli/doctor", tests: []string{"TestDoctorComparesClocks"},
 		},
 	}
 }

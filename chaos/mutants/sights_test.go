@@ -78,8 +78,8 @@ func ofSights() []mutant {
 		},
 		{
 			number: 744, bug: "doctor takes servers for separate services because a node was perhaps not made", where: "ours, until issue 17",
-			edits: []edit{{"cmd/holdfast/doctor_server.go", "return e.probed })", "return e.probe != \"\" })"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestDoctorNoticesSeparateServers"},
+			edits: []edit{{"internal/cli/doctor/server.go", "return e.probed })", "return e.probe != \"\" })"}},
+			pkg:   "internal/cli/doctor", tests: []string{"TestDoctorNoticesSeparateServers"},
 		},
 		{
 			number: 745, bug: "watch takes a waiter of another layout for the holder of a NodeLock", where: "ours, until issue 17",

@@ -19,6 +19,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/bench"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/doctor"
 	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
@@ -38,7 +39,7 @@ var schemas = map[string]any{
 	"SessionList": sessionList{}, "Session": sessionDocument{}, "SessionPlace": sessionPlaceDocument{},
 	"WaitGraph": graphDocument{}, "GraphOwner": ownerDocument{}, "GraphPlace": placeDocument{}, "Cycle": cycleDocument{}, "Step": stepDocument{},
 	"RunStatus": runStatus{}, "RunCommand": commandStatus{}, "Leader": leaderDocument{},
-	"Diagnosis": diagnosis{}, "Finding": finding{}, "Config": conn.ConfigDocument{}, "ConfigFile": conn.FileDocument{}, "Setting": conn.SettingDocument{},
+	"Diagnosis": doctor.Diagnosis{}, "Finding": doctor.Finding{}, "Config": conn.ConfigDocument{}, "ConfigFile": conn.FileDocument{}, "Setting": conn.SettingDocument{},
 	"Benchmark": bench.Document{}, "Percentiles": bench.Percentiles{},
 	"Version": version.Document{}, "AuditLog": deed.Log{}, "AuditEntry": deed.Entry{}, "AuditPlace": deed.Place{}, "Message": term.MessageDocument{},
 }
@@ -327,11 +328,11 @@ func samples() map[string]any {
 			APIVersion: term.APIVersion, Kind: "Leader", Election: "scheduler", Name: "10.0.0.5:8080", Token: "42", Since: &t0, IsLeader: true, Connected: true, AsOfMS: new(int64(120)),
 		},
 		"Leader-unknown": leaderDocument{APIVersion: term.APIVersion, Kind: "Leader", Election: "scheduler"},
-		"Diagnosis": diagnosis{
+		"Diagnosis": doctor.Diagnosis{
 			APIVersion: term.APIVersion, Kind: "Diagnosis", Server: "zk://zk1:2181,zk2:2181", Problems: 1, Warnings: 0, Reached: true, TookMS: 350, AsOf: now,
-			Items: findings{
-				{"environment", stateOK, "the server is from --server", ""},
-				{"server", stateProblem, "zk2:2181: connection refused", "start the server, or take it out of --server"},
+			Items: []doctor.Finding{
+				{Check: "environment", State: "ok", Found: "the server is from --server"},
+				{Check: "server", State: "problem", Found: "zk2:2181: connection refused", Hint: "start the server, or take it out of --server"},
 			},
 		},
 		"Config": conn.ConfigDocument{

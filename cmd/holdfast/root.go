@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/cli/bench"
 	"holdfast/internal/cli/complete"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/doctor"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/term"
@@ -64,7 +65,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newBreak(g),
 		newRevoke(g),
 		newSessions(g),
-		newDoctor(g),
+		doctor.New(g),
 		bench.New(g),
 	} {
 		g.Register(client)

@@ -23,6 +23,7 @@ import (
 //	holdfast, cmd/holdfast, internal/lockwatch, internal/locks → internal/budget
 //	cmd/holdfast → internal/cli/conn → internal/cli/host, internal/cli/term
 //	cmd/holdfast → internal/cli/bench → internal/cli/conn, holdfast
+//	cmd/holdfast → internal/cli/doctor → internal/cli/conn, internal/cli/job, internal/cli/see
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
 //	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/locks, internal/waitgraph
 //	holdfast → internal/tenure     internal/tenure → internal/queue, internal/queue/names, zk
@@ -270,6 +271,11 @@ var arrows = map[string]part{
 		mayImport: []string{"internal/cli/dashboard", "internal/cli/program"},
 		reason:    "the program is its package and a main",
 	},
+	"internal/cli/doctor": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/host", "internal/cli/job", "internal/cli/see", "internal/cli/term", "internal/duration", "internal/locks", "internal/supervise", "internal/watchdog", "zk", "zklocal"},
+		external:  []string{"github.com/spf13", "golang.org/x/sys"},
+		reason:    "an examination reads, and acquires no lock: it knows no other command",
+	},
 	"internal/cli/bench": {
 		mayImport: []string{"", "internal/cli/conn", "internal/cli/term", "internal/duration", "internal/supervise", "zk"},
 		external:  []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/spf13", "golang.org/x/sync"},
@@ -318,6 +324,7 @@ var arrows = map[string]part{
 			"internal/cli/certs",
 			"internal/cli/complete",
 			"internal/cli/conn",
+			"internal/cli/doctor",
 			"internal/cli/host",
 			"internal/cli/job",
 			"internal/cli/kind",

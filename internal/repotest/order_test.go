@@ -71,6 +71,10 @@ var readings = []reading{
 		order: `usage overview screen groups commands`,
 	},
 	{
+		dir: "internal/cli/doctor", pkg: "holdfast/internal/cli/doctor", atMost: 1,
+		order: `doctor server tls locks store machine owner finding`,
+	},
+	{
 		dir: "internal/cli/bench", pkg: "holdfast/internal/cli/bench", atMost: 0,
 		order: `bench ground guard histogram`,
 	},

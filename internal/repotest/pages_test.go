@@ -36,6 +36,7 @@ var pages = []string{
 	"docs/howto/migrations.md",
 	"docs/howto/certificates.md",
 	"docs/howto/agents.md",
+	"docs/howto/ci.md",
 }
 
 // patience is how long the output of a command may take before its page fails.

@@ -85,20 +85,7 @@ Exit codes:
 			if err := f.check(); err != nil {
 				return err
 			}
-			return onGround(cmd.Context(), g, func(ctx context.Context, at *ground) error {
-				b := newBenchmark(f, at)
-				clients, err := at.dial(ctx, f.clients)
-				if err != nil {
-					return err
-				}
-				b.run(ctx, clients)
-				closeAll(clients)
-				err = b.report(cmd.OutOrStdout(), format)
-				if err == nil && b.cycles == 0 { // a signal came first
-					return interrupted(ctx, nil)
-				}
-				return err
-			})
+			return onGround(cmd.Context(), g, func(ctx context.Context, at *ground) error { return f.measure(ctx, at, cmd.OutOrStdout(), format) })
 		},
 	}
 	cmd.Flags().IntVar(&f.clients, "clients", 8, "clients, each with a session of its own")
@@ -108,6 +95,22 @@ Exit codes:
 	cmd.Flags().StringVar(&f.mode, "mode", modeMutex, "kind of lock: mutex, rw or semaphore")
 	format.Register(cmd)
 	return cmd
+}
+
+// measure runs the clients on the ground and prints the result.
+func (f *flags) measure(ctx context.Context, at *ground, w io.Writer, format term.Format) error {
+	b := newBenchmark(*f, at)
+	clients, err := at.dial(ctx, f.clients)
+	if err != nil {
+		return err
+	}
+	b.run(ctx, clients)
+	closeAll(clients)
+	err = b.report(w, format)
+	if err == nil && b.cycles == 0 { // a signal came first
+		return interrupted(ctx, nil)
+	}
+	return err
 }
 
 func (f *flags) check() error {

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"cmp"
@@ -52,7 +52,7 @@ type examined struct {
 
 // examineServers examines all servers at the same time, and then the locks. It reports whether a server
 // answered. Half of the time is for the servers, so that a dead one leaves time for the locks.
-func (d *doctor) examineServers(ctx context.Context) (all findings, reached bool) {
+func (d *examiner) examineServers(ctx context.Context) (all findings, reached bool) {
 	deadline, _ := ctx.Deadline()
 	half, cancel := context.WithTimeout(ctx, time.Until(deadline)/2)
 	defer cancel()
@@ -105,7 +105,7 @@ func (e *examined) close() {
 }
 
 // lookup resolves the names of the servers.
-func (d *doctor) lookup(ctx context.Context) (f findings, servers []*examined) {
+func (d *examiner) lookup(ctx context.Context) (f findings, servers []*examined) {
 	seen := make(map[string]string)
 	for _, server := range d.target.ZK.Servers {
 		if path, ok := strings.CutPrefix(server, "unix://"); ok {
@@ -144,7 +144,7 @@ func (d *doctor) lookup(ctx context.Context) (f findings, servers []*examined) {
 }
 
 // examineAddress connects, asks for the mode and opens a session.
-func (d *doctor) examineAddress(ctx context.Context, e *examined) {
+func (d *examiner) examineAddress(ctx context.Context, e *examined) {
 	began := time.Now()
 	nc, err := new(net.Dialer).DialContext(ctx, e.network, e.addr)
 	if err != nil {
@@ -236,7 +236,7 @@ func (e *examined) ask(nc net.Conn, patience time.Duration) (version string) {
 }
 
 // open opens a session, measures it, and leaves it open with a probe node. about says more of the server.
-func (d *doctor) open(ctx context.Context, e *examined, cfg zk.Config, about ...string) {
+func (d *examiner) open(ctx context.Context, e *examined, cfg zk.Config, about ...string) {
 	began := time.Now()
 	cfg.Chroot, cfg.SessionTimeout = "", d.Flags.Timeout
 	c, err := dialOnce(ctx, cfg)
@@ -293,54 +293,46 @@ func dialOnce(ctx context.Context, cfg zk.Config) (*zk.Client, error) {
 	return c, err
 }
 
+// failed reports that the server cannot do something. A server that demands a login refuses the rest, too.
+func (e *examined) failed(what string, err error) {
+	switch {
+	case errors.Is(err, zk.ErrAuthFailed):
+		e.problem("server", term.LoginHint, "%s: the server demands a login", e.name)
+		e.refused = true
+	case errors.Is(err, zk.ErrNoAuth):
+		e.problem("server", "log in with --auth, or let somebody with permission change the ACL", "%s: no permission to %s", e.name, what)
+	default:
+		e.problem("server", "see the log of the server", "%s: cannot %s: %s", e.name, what, term.Cut(err.Error(), 200))
+	}
+}
+
+// timed calls f and appends how long it took.
+func timed(times *[]time.Duration, f func() error) error {
+	began := time.Now()
+	err := f()
+	*times = append(*times, time.Since(began))
+	return err
+}
+
 // measure times reads and writes, and compares the clocks.
-func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, about []string, least time.Duration) {
-	fail := func(what string, err error) {
-		switch {
-		case errors.Is(err, zk.ErrAuthFailed):
-			e.problem("server", term.LoginHint, "%s: the server demands a login", e.name)
-			e.refused = true
-		case errors.Is(err, zk.ErrNoAuth):
-			e.problem("server", "log in with --auth, or let somebody with permission change the ACL", "%s: no permission to %s", e.name, what)
-		default:
-			e.problem("server", "see the log of the server", "%s: cannot %s: %s", e.name, what, term.Cut(err.Error(), 200))
-		}
-	}
-	var reads, writes []time.Duration
-	timed := func(times *[]time.Duration, f func() error) error {
-		began := time.Now()
-		err := f()
-		*times = append(*times, time.Since(began))
-		return err
-	}
+func (d *examiner) measure(ctx context.Context, e *examined, session *zk.Session, about []string, least time.Duration) {
+	var reads []time.Duration
 	for range 5 {
 		if err := timed(&reads, func() error { _, _, err := session.Exists(ctx, "/"); return err }); err != nil {
-			fail("read", err)
+			e.failed("read", err)
 			return
 		}
 	}
 	dir, err := conn.NearestNode(ctx, e.client, d.lockDirectory())
 	if err != nil {
-		fail("read "+term.Cut(d.lockDirectory(), 100), err)
+		e.failed("read "+term.Cut(d.lockDirectory(), 100), err)
 		return
 	}
 	probe := fmt.Sprintf("%s/%s%x", strings.TrimSuffix(dir, "/"), conn.ProbePrefix, uint64(session.ID()))
-	var stat zk.Stat
 	before := time.Now()
-	if err := timed(&writes, func() (err error) { _, stat, err = session.Create(ctx, probe, nil, zk.Ephemeral); return err }); err != nil {
-		if zk.MayHaveHappened(err) {
-			e.probe = probe
-		}
-		fail("create nodes in "+term.Cut(dir, 100), err)
+	writes, made, after, ok := e.write(ctx, session, dir, probe)
+	if !ok {
 		return
-	}
-	after := time.Now()
-	e.probe, e.probed = probe, true
-	for range 4 {
-		if err := timed(&writes, func() error { _, err := session.Set(ctx, probe, nil, zk.AnyVersion); return err }); err != nil {
-			fail("write", err)
-			return
-		}
 	}
 	say := strings.Join(slices.DeleteFunc(append([]string{e.mode}, about...), func(s string) bool { return s == "" }), ", ")
 	if say == "" {
@@ -353,9 +345,35 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 		e.ok("server", "%s", found)
 	}
 	e.judgeContainers(ctx, session, probe)
-	e.judgeClock(time.UnixMilli(stat.Ctime), before, after)
-	// A lease fails if the session timeout is too short for the ensemble's tickTime.
-	lease, err := session.Lease(ctx, probe)
+	e.judgeClock(made, before, after)
+	d.judgeLease(ctx, e, session, least)
+}
+
+// write makes the probe node in dir and writes to it. It returns how long each write took, and when the node was made: by the
+// server's clock, and at the latest by ours. ok is false if the server refused.
+func (e *examined) write(ctx context.Context, session *zk.Session, dir, probe string) (writes []time.Duration, made, after time.Time, ok bool) {
+	var stat zk.Stat
+	if err := timed(&writes, func() (err error) { _, stat, err = session.Create(ctx, probe, nil, zk.Ephemeral); return err }); err != nil {
+		if zk.MayHaveHappened(err) {
+			e.probe = probe
+		}
+		e.failed("create nodes in "+term.Cut(dir, 100), err)
+		return nil, made, after, false
+	}
+	after = time.Now()
+	e.probe, e.probed = probe, true
+	for range 4 {
+		if err := timed(&writes, func() error { _, err := session.Set(ctx, probe, nil, zk.AnyVersion); return err }); err != nil {
+			e.failed("write", err)
+			return nil, made, after, false
+		}
+	}
+	return writes, time.UnixMilli(stat.Ctime), after, true
+}
+
+// judgeLease acquires a lease of the probe node. That fails if the session timeout is too short for the ensemble's tickTime.
+func (d *examiner) judgeLease(ctx context.Context, e *examined, session *zk.Session, least time.Duration) {
+	lease, err := session.Lease(ctx, e.probe)
 	switch {
 	case errors.Is(err, zk.ErrTimeoutTooShort):
 		hint := "give a longer --session-timeout"
@@ -383,7 +401,7 @@ func (e *examined) judgeContainers(ctx context.Context, session *zk.Session, pro
 
 // leastGranted returns the shortest session timeout that the server grants, or 0 if it cannot be found
 // out.
-func (d *doctor) leastGranted(ctx context.Context, cfg zk.Config) time.Duration {
+func (d *examiner) leastGranted(ctx context.Context, cfg zk.Config) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, someOf(ctx))
 	defer cancel()
 	cfg.SessionTimeout = leastTimeout
@@ -401,7 +419,7 @@ func (d *doctor) leastGranted(ctx context.Context, cfg zk.Config) time.Duration 
 
 // judgeTimeout compares the granted session timeout with the one that was asked for. least is the server's
 // minimum, or 0.
-func (d *doctor) judgeTimeout(e *examined, granted, least time.Duration) {
+func (d *examiner) judgeTimeout(e *examined, granted, least time.Duration) {
 	asked := d.Flags.Timeout
 	limits := ""
 	if least > leastTimeout {
@@ -503,20 +521,12 @@ func oneService(ctx context.Context, servers, live []*examined) (f findings) {
 	return f
 }
 
-func median(all []time.Duration) time.Duration {
-	if len(all) == 0 {
-		return 0
-	}
-	all = slices.Sorted(slices.Values(all))
-	return all[len(all)/2]
-}
-
-// judgeOutages says which outage a command job.Survives on this server.
+// judgeOutages says which outage a command survives on this server.
 func (e *examined) judgeOutages(timeout, tick time.Duration) {
 	alone := e.mode == "standalone" || e.network == ""
 	grace := job.GraceOf(timeout)
 	longest := job.Survives(timeout, grace, tick, alone)
-	const text = "%s: a command of run job.Survives any outage of up to %v: without contact, it gets TERM %v after the last proof that its session lives (--term-before %v)"
+	const text = "%s: a command of run survives any outage of up to %v: without contact, it gets TERM %v after the last proof that its session lives (--term-before %v)"
 	if longest < time.Second {
 		e.warning("session", "give a longer --session-timeout, or a shorter --term-before", text, e.name, longest, duration.Measured(job.TermAfter(timeout, grace)), duration.Measured(grace))
 		return

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package doctor
 
 import (
 	"bytes"
@@ -24,9 +24,18 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/locks"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
+
+// located returns the places of a lock's queue.
+func located(entries []holdfast.Entry) (all []locks.Place) {
+	for _, e := range entries {
+		all = append(all, locks.Place{Entry: e})
+	}
+	return all
+}
 
 // states returns the state and the text of each finding.
 func states(f findings) (all []string) {
@@ -49,7 +58,7 @@ func found(t *testing.T, f findings, want state, text string) {
 
 func TestDoctorEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &doctor{Flags: conn.NewFlags(), target: conn.Target{URL: "zk://zk1"}, timeout: 10 * time.Second}
+		d := &examiner{Flags: conn.NewFlags(), target: conn.Target{URL: "zk://zk1"}, timeout: 10 * time.Second}
 		hangs := make(chan findings)
 		quick := make(chan findings, 1)
 		quick <- findings{{"server", stateOK, "zk1: a session", ""}}
@@ -73,7 +82,7 @@ func TestDoctorEndsInTime(t *testing.T) {
 
 func TestDoctorEndsAtASignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &doctor{Flags: conn.NewFlags(), timeout: time.Hour}
+		d := &examiner{Flags: conn.NewFlags(), timeout: time.Hour}
 		signals := make(chan os.Signal, 1)
 		signals <- syscall.SIGTERM
 		servers := make(chan findings, 1)
@@ -125,7 +134,7 @@ func TestDoctorComparesSessionTimeouts(t *testing.T) {
 		g := conn.NewFlags()
 		g.Timeout, g.TimeoutGiven = tt.asked, tt.given
 		e := &examined{name: "zk1"}
-		(&doctor{Flags: g}).judgeTimeout(e, tt.granted, tt.least)
+		(&examiner{Flags: g}).judgeTimeout(e, tt.granted, tt.least)
 		found(t, e.findings, tt.want, tt.text)
 	}
 }
@@ -230,7 +239,7 @@ func TestDoctorFindsOtherStores(t *testing.T) {
 }
 
 func TestDoctorFindsLeftovers(t *testing.T) {
-	queue := placed([]holdfast.Entry{
+	queue := located([]holdfast.Entry{
 		{Path: "/l/a/x-lock-0000000001", Held: true, Session: 0, Owner: "nobody"},
 		{Path: "/l/a/x-lock-0000000002", Session: 7, Owner: "me"},
 		{Path: "/l/a/x-lock-0000000003", Session: 0x9},
@@ -240,7 +249,7 @@ func TestDoctorFindsLeftovers(t *testing.T) {
 	over := window
 	over.Expires = now.Add(-time.Minute)
 	var f findings
-	judgeLocks(&f, []see.Lock{{Path: "/l/a", Queue: queue}, {Path: "/l/b"}, {Path: "/l/window", Queue: placed([]holdfast.Entry{window})}, {Path: "/l/over", Queue: placed([]holdfast.Entry{over})}}, now, func(path string) string { return strings.TrimPrefix(path, "/l/") })
+	judgeLocks(&f, []see.Lock{{Path: "/l/a", Queue: queue}, {Path: "/l/b"}, {Path: "/l/window", Queue: located([]holdfast.Entry{window})}, {Path: "/l/over", Queue: located([]holdfast.Entry{over})}}, now, func(path string) string { return strings.TrimPrefix(path, "/l/") })
 	want := []string{
 		"problem 1 place owned by no session, which stays until somebody removes it: /l/a/x-lock-0000000001",
 		"warning 1 detached lock that has expired: over",
@@ -253,6 +262,9 @@ func TestDoctorFindsLeftovers(t *testing.T) {
 	f = nil
 	judgeLocks(&f, make([]see.Lock, manyEmpty), now, func(path string) string { return path })
 	found(t, f[:1], stateWarning, "1000 empty directories")
+	f = nil
+	judgeLocks(&f, []see.Lock{{Path: "b", Unreadable: true}, {Path: "c", Unreadable: true}}, now, func(path string) string { return path })
+	found(t, f[:1], stateWarning, "no permission to read 2 locks: b, c")
 }
 
 func TestDoctorFindsFilesOfACrash(t *testing.T) {
@@ -269,7 +281,7 @@ func TestDoctorFindsFilesOfACrash(t *testing.T) {
 }
 
 func TestDoctorNoticesSeparateServers(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	one, two := zktest.NewServer(), zktest.NewServer()
 	defer one.Close()

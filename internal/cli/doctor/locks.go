@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 const manyEmpty = 1000
 
 // examineLocks looks through the directory of the locks for leftovers.
-func (d *doctor) examineLocks(ctx context.Context, c *zk.Client) (f findings) {
+func (d *examiner) examineLocks(ctx context.Context, c *zk.Client) (f findings) {
 	dir := d.lockDirectory()
 	found, err := see.Query{Prefix: dir + "/", Namespace: dir}.Read(ctx, c)
 	switch {
@@ -83,15 +83,7 @@ func judgeLocks(f *findings, found []see.Lock, now time.Time, name func(path str
 	f.ok("locks", "%s in use, %s waiting, %s", term.Count(held, "lock"), term.Count(waiting, "client"), term.Count(empty, "empty name"))
 }
 
-// some returns the first of many names.
-func some(all []string) string {
-	const most = 3
-	text := make([]string, 0, most)
-	for _, s := range all[:min(most, len(all))] {
-		text = append(text, term.Cut(s, 80))
-	}
-	if len(all) > most {
-		return strings.Join(text, ", ") + fmt.Sprintf(" and %d more", len(all)-most)
-	}
-	return strings.Join(text, ", ")
+// lockDirectory returns the full path of the directory of the locks.
+func (d *examiner) lockDirectory() string {
+	return strings.TrimSuffix(strings.TrimSuffix(d.target.ZK.Chroot, "/")+d.Namespace, "/")
 }

@@ -1,22 +1,22 @@
-package main
+// Package doctor is the command doctor: it examines the servers, the store and this machine.
+package doctor
 
 import (
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
 )
 
-func newDoctor(g *conn.Flags) *cobra.Command {
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
 	var format term.Format
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -65,7 +65,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			d := &doctor{Flags: g, target: t, timeout: timeout, byDefault: g.Server == ""}
+			d := &examiner{Flags: g, target: t, timeout: timeout, byDefault: g.Server == ""}
 			return d.examine(cmd.Context(), cmd.OutOrStdout(), format)
 		},
 	}
@@ -74,60 +74,17 @@ Exit codes:
 	return cmd
 }
 
-// A state is the result of one examination.
-type state string
-
-const (
-	stateOK      state = "ok"
-	stateWarning state = "warning"
-	stateProblem state = "problem"
-)
-
-// A finding is one line of doctor.
-type finding struct {
-	Check string `json:"check"`
-	State state  `json:"state"`
-	Found string `json:"found"`
-	Hint  string `json:"hint,omitempty"`
-}
-
-type findings []finding
-
-func (f *findings) ok(check, format string, args ...any) {
-	*f = append(*f, finding{check, stateOK, fmt.Sprintf(format, duration.InMessage(args)...), ""})
-}
-
-func (f *findings) warning(check, hint, format string, args ...any) {
-	*f = append(*f, finding{check, stateWarning, fmt.Sprintf(format, duration.InMessage(args)...), hint})
-}
-
-func (f *findings) problem(check, hint, format string, args ...any) {
-	*f = append(*f, finding{check, stateProblem, fmt.Sprintf(format, duration.InMessage(args)...), hint})
-}
-
-// A doctor examines a target. Each examination runs in a goroutine of its own, since a system call on a
+// An examiner examines a target. Each examination runs in a goroutine of its own, since a system call on a
 // dead file system cannot be cancelled. An examination that takes too long is abandoned and reported.
-type doctor struct {
+type examiner struct {
 	*conn.Flags
 	target    conn.Target
 	timeout   time.Duration // of the whole examination
 	byDefault bool          // no server is given
 }
 
-type diagnosis struct {
-	APIVersion string    `json:"apiVersion"`
-	Kind       string    `json:"kind"`
-	Server     string    `json:"server"`
-	Items      findings  `json:"items"`
-	Problems   int       `json:"problems"`
-	Warnings   int       `json:"warnings"`
-	Reached    bool      `json:"reached"` // a server answered, or there is none to ask yet
-	TookMS     int64     `json:"took_ms"`
-	AsOf       time.Time `json:"as_of"`
-}
-
 // reserve is the part of the time that the last examinations have for cleaning up.
-func (d *doctor) reserve() time.Duration { return min(time.Second, d.timeout/5) }
+func (d *examiner) reserve() time.Duration { return min(time.Second, d.timeout/5) }
 
 // An examination is a part of doctor. Its findings come through the channel.
 type examination struct {
@@ -136,7 +93,7 @@ type examination struct {
 }
 
 // examine runs all examinations at the same time and prints their findings in a fixed order.
-func (d *doctor) examine(ctx context.Context, w io.Writer, format term.Format) error {
+func (d *examiner) examine(ctx context.Context, w io.Writer, format term.Format) error {
 	signals := make(chan os.Signal, 1)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
@@ -157,9 +114,9 @@ func (d *doctor) examine(ctx context.Context, w io.Writer, format term.Format) e
 
 // conclude prints the findings as they come, at most for the timeout, and returns the exit code. The last
 // examination is that of the servers, which sets reached. A signal ends it by cancel.
-func (d *doctor) conclude(w io.Writer, format term.Format, signals <-chan os.Signal, cancel func(), reached *bool, all []examination) error {
+func (d *examiner) conclude(w io.Writer, format term.Format, signals <-chan os.Signal, cancel func(), reached *bool, all []examination) error {
 	began := time.Now()
-	out := diagnosis{APIVersion: term.APIVersion, Kind: "Diagnosis", Server: d.target.URL, Items: findings{}, AsOf: began.UTC().Truncate(time.Millisecond)}
+	out := Diagnosis{APIVersion: term.APIVersion, Kind: "Diagnosis", Server: d.target.URL, Items: findings{}, AsOf: began.UTC().Truncate(time.Millisecond)}
 	give := time.NewTimer(d.timeout)
 	defer give.Stop()
 	for _, e := range all {
@@ -221,25 +178,4 @@ func later(ctx context.Context, examine func(context.Context) findings) <-chan f
 	result := make(chan findings, 1)
 	go func() { result <- examine(ctx) }()
 	return result
-}
-
-// print writes one line for each finding, and one for each hint.
-func (f findings) print(w io.Writer) error {
-	for _, one := range f {
-		if _, err := fmt.Fprintf(w, "%-7s  %-11s  %s\n", one.State, one.Check, term.Escape(one.Found)); err != nil {
-			return err
-		}
-		if one.Hint == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%22shint: %s\n", "", term.Escape(one.Hint)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lockDirectory returns the full path of the directory of the locks.
-func (d *doctor) lockDirectory() string {
-	return strings.TrimSuffix(strings.TrimSuffix(d.target.ZK.Chroot, "/")+d.Namespace, "/")
 }

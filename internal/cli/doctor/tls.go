@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const expiresSoon = 14 * 24 * time.Hour
 
 // examineTLS starts TLS on nc and examines the certificate. If it cannot be trusted, examineTLS closes nc,
 // sends nothing, and returns nil.
-func (d *doctor) examineTLS(ctx context.Context, e *examined, nc net.Conn) net.Conn {
+func (d *examiner) examineTLS(ctx context.Context, e *examined, nc net.Conn) net.Conn {
 	cfg := d.target.ZK.TLS.Clone()
 	if cfg.ServerName == "" {
 		cfg.ServerName = e.host

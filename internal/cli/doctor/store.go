@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ func storeExists(dir string) bool {
 }
 
 // examineStore examines the directory of a file:// server. It creates nothing.
-func (d *doctor) examineStore() (f findings) {
+func (d *examiner) examineStore() (f findings) {
 	dir := d.target.Dir
 	if dir == "" {
 		return nil
@@ -161,7 +161,7 @@ func (k disk) judge(f *findings, dir string, size int64) {
 }
 
 // examineEnvironment looks for other jobs of this machine that would use another server.
-func (d *doctor) examineEnvironment() (f findings) {
+func (d *examiner) examineEnvironment() (f findings) {
 	switch from, at := d.Source("server"); from {
 	case conn.LayerEnvironment:
 		f.ok("environment", "%s names the server; cron, sudo and systemd start jobs without it", at)
@@ -219,4 +219,12 @@ func judgeHomes(f *findings, dir string, env func(string) string, me, sudo *user
 		who = "user id " + me.Uid
 	}
 	f.ok("environment", "the default store is %s; it is for the jobs of %s alone", dir, who)
+}
+
+func median(all []time.Duration) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return all[len(all)/2]
 }
