@@ -22,7 +22,7 @@ func ofTheHost() []mutant {
 		{
 			number: 194, bug: "a session that lasts longer than was asked for is used all the same", where: "most clients",
 			edits: []edit{{"internal/cli/conn/session.go", "timeout <= g.Timeout {", "timeout > 0 {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestASessionLongerThanAskedForIsRefused"},
+			pkg:   "internal/cli/conn", tests: []string{"TestASessionLongerThanAskedForIsRefused"},
 		},
 		{
 			number: 195, bug: "a directory on NFS is hosted by two machines", where: "SQLite's FAQ",

@@ -162,7 +162,7 @@ func ofTheOnce() []mutant {
 				{"internal/locks/read.go", " || res.Stat.Cversion == 0 {", " {"},
 				{"internal/locks/read.go", "return queue.Unclaimed(res.Data) || limitIn(res.Data) > 0", "return true"},
 			},
-			pkg: "cmd/holdfast", tests: []string{"TestListShowsNoMarksOfAOnce"},
+			pkg: "internal/cli/see", tests: []string{"TestListShowsNoMarksOfAOnce"},
 		},
 	}
 }

@@ -149,7 +149,7 @@ func ofTheSlots() []mutant {
 		{
 			number: 475, bug: "ls takes the directories of slots for locks", where: "–",
 			edits: []edit{{"internal/locks/find.go", "names.Compile(names.Kazoo), names.Slots}", "names.Compile(names.Kazoo)}"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestListShowsSlotsAsOneLock"},
+			pkg:   "internal/cli/see", tests: []string{"TestListShowsSlotsAsOneLock"},
 		},
 		{
 			number: 474, bug: "a slot that was found again after a lost answer is left behind, in the simulation", where: "CURATOR-335",

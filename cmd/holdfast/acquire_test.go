@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,10 +18,8 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/kind"
-	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/layout"
-	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -407,153 +404,6 @@ func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
 					}
 				})
 			})
-		}
-	}
-}
-
-func TestListFindsLocksBelowLocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
-		c := srv.Client()
-		for _, path := range []string{"/ns/db", "/ns/db/migrate", "/ns/db/deep/er", "/ns/dbx", "/other"} {
-			h, err := holdfast.NewMutex(c, path).Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer h.Unlock()
-		}
-		for _, tt := range []struct {
-			prefix string
-			want   []string
-		}{
-			{"/ns/", []string{"/ns/db", "/ns/db/deep/er", "/ns/db/migrate", "/ns/dbx"}},
-			{"/ns/db", []string{"/ns/db", "/ns/db/deep/er", "/ns/db/migrate", "/ns/dbx"}},
-			{"/ns/db/", []string{"/ns/db/deep/er", "/ns/db/migrate"}},
-			{"/ns/db/d", []string{"/ns/db/deep/er"}},
-			{"/ns/q", nil},
-			{"/q/q", nil},
-			{"/", []string{"/ns/db", "/ns/db/deep/er", "/ns/db/migrate", "/ns/dbx", "/other"}},
-		} {
-			found, err := see.Query{Prefix: tt.prefix, Namespace: "/"}.Read(context.Background(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, l := range found {
-				got = append(got, l.Path)
-				if len(l.Queue) != 1 {
-					t.Errorf("%s: the queue of %s is %v; want one holder", tt.prefix, l.Path, l.Queue)
-				}
-			}
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("%s: found %v; want %v", tt.prefix, got, tt.want)
-			}
-		}
-	})
-}
-
-// Slots are one lock, held or free, and their directories are none.
-func TestListShowsSlotsAsOneLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
-		c := srv.Client()
-		want := func(places ...string) {
-			t.Helper()
-			found, err := see.Query{Prefix: "/ns/", Namespace: "/"}.Read(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, l := range found {
-				for _, e := range l.Queue {
-					got = append(got, l.Path+" "+e.Name)
-				}
-				if len(l.Queue) == 0 {
-					got = append(got, l.Path)
-				}
-			}
-			if !slices.Equal(got, places) {
-				t.Errorf("found %q; want %q", got, places)
-			}
-		}
-		slots := holdfast.NewSlots(c, "/ns/ids", 3)
-		var held []*holdfast.Hold
-		for range 2 {
-			h, err := slots.Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			held = append(held, h)
-		}
-		want("/ns/ids slots/slot-0000000000", "/ns/ids slots/slot-0000000001")
-		for _, h := range held {
-			if err := h.Unlock(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want("/ns/ids")
-	})
-}
-
-// ls shows a caller's place in the queue of a Once's key, and does not take the recorded results for locks.
-func TestListShowsNoMarksOfAOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
-		c := srv.Client()
-		paths := func() (paths []string) {
-			found, err := see.Query{Prefix: "/ns/", Namespace: "/"}.Read(t.Context(), c)
-			if err != nil {
-				t.Error(err)
-			}
-			for _, l := range found {
-				paths = append(paths, l.Path)
-			}
-			return paths
-		}
-		reports := once.New(c, "/ns/reports", once.AtMostOnce())
-		for _, key := range []string{"monday", "tuesday"} {
-			_, err := reports.Key(key).Do(t.Context(), func(context.Context) ([]byte, error) {
-				if got := paths(); len(got) != 1 || !strings.HasSuffix(got[0], "/"+key) {
-					t.Errorf("found %q while %s runs", got, key)
-				}
-				return nil, nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := paths(); len(got) != 0 {
-			t.Errorf("found %q", got)
-		}
-	})
-}
-
-func TestASessionLongerThanAskedForIsRefused(t *testing.T) {
-	for _, test := range []struct {
-		asked, granted time.Duration
-		given, refused bool
-	}{
-		{200 * time.Millisecond, 4 * time.Second, true, true},
-		{3999 * time.Millisecond, 4 * time.Second, true, true},
-		{4 * time.Second, 4 * time.Second, true, false},
-		{time.Minute, 40 * time.Second, true, false},       // less than the user's
-		{15 * time.Second, 20 * time.Second, false, false}, // the default
-	} {
-		g := &conn.Flags{Timeout: test.asked, TimeoutGiven: test.given}
-		err := conn.Granted(g, test.granted)
-		if (err != nil) != test.refused {
-			t.Errorf("asked for %v, granted %v: got %v", test.asked, test.granted, err)
-			continue
-		}
-		if err == nil {
-			continue
-		}
-		var f *term.Fault
-		if !errors.As(err, &f) || f.Code != term.ExitUsage || !strings.Contains(f.Hint, test.granted.String()) || !strings.Contains(err.Error(), test.asked.String()) {
-			t.Errorf("got %v; want a usage error that names %v and %v", err, test.asked, test.granted)
 		}
 	}
 }

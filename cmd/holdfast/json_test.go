@@ -26,7 +26,6 @@ import (
 	"holdfast/internal/cli/version"
 	"holdfast/internal/deed"
 	"holdfast/internal/lockwatch"
-	"holdfast/internal/supervise"
 	"holdfast/internal/waitgraph"
 	"holdfast/once"
 	"holdfast/reserve"
@@ -377,22 +376,22 @@ func sampleWaits(g *conn.Flags, t0, now time.Time) *waits {
 
 // sampleRuns are status files.
 func sampleRuns(t0 time.Time) map[string]any {
-	f := statusFile{start: t0}
-	of := func(r runRecord) *taker {
-		return &taker{name: "nightly", path: "/holdfast/locks/nightly", who: "ann@web1:100", why: "backup", labels: map[string]string{"team": "data"}, record: r}
+	of := func(outcome string, code int, ended time.Time) runStatus {
+		return runStatus{
+			APIVersion: term.APIVersion, Kind: "RunStatus", Lock: "nightly", Path: "/holdfast/locks/nightly", Outcome: outcome, ExitCode: code, ExitedBy: "holdfast",
+			Owner: "ann@web1:100", Why: "backup", Labels: map[string]string{"team": "data"}, WaitedMS: 1000, EndedAt: ended,
+		}
 	}
-	held := func(code, signal int) *taker {
-		return of(runRecord{
-			acquired: t0.Add(2 * time.Second), released: t0.Add(62 * time.Second), token: 9007199254740993, session: 0x100200a0001,
-			started: true, out: supervise.Outcome{Code: code, Signal: signal},
-		})
+	held := func(outcome string, code int, command commandStatus) runStatus {
+		s := of(outcome, code, t0.Add(62100*time.Millisecond))
+		s.Ran, s.Command, s.Token, s.Session, s.WaitedMS, s.HeldMS = true, &command, "9007199254740993", "0x100200a0001", 2000, 60_000
+		return s
 	}
-	end := t0.Add(62100 * time.Millisecond)
-	return map[string]any{
-		"RunStatus-exited":      f.status(held(3, 0), term.ExitCode(3), 3, end),
-		"RunStatus-lost":        f.status(held(143, 15), &term.Fault{Code: term.ExitLost, Err: errors.New("nightly: the lock was lost while the command ran (it ended with code 143)")}, term.ExitLost, end),
-		"RunStatus-interrupted": f.status(of(runRecord{}), term.ExitCode(term.ExitSignal+2), term.ExitSignal+2, t0.Add(time.Second)),
-	}
+	exited, lost := held("exited", 3, commandStatus{ExitCode: new(3)}), held("lost", term.ExitLost, commandStatus{Signal: 15})
+	exited.ExitedBy, lost.Error = "command", "nightly: the lock was lost while the command ran (it ended with code 143)"
+	interrupted := of("interrupted", term.ExitSignal+2, t0.Add(time.Second))
+	interrupted.Signal = 2
+	return map[string]any{"RunStatus-exited": exited, "RunStatus-lost": lost, "RunStatus-interrupted": interrupted}
 }
 
 // sampleBenchmarks are the results of bench with cycles and without.

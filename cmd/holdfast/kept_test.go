@@ -14,7 +14,7 @@ import (
 func TestCommandsShowAKeptLock(t *testing.T) {
 	url := startMemory(t)
 	c := dialServer(t, url)
-	h, err := holdfast.NewMutex(c, lockPath, holdfast.WithOwner("ada"), holdfast.WithKeep(time.Hour)).Lock(t.Context())
+	h, err := holdfast.NewMutex(c, "/holdfast/locks/job", holdfast.WithOwner("ada"), holdfast.WithKeep(time.Hour)).Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

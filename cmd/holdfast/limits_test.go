@@ -3,48 +3,17 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"holdfast/internal/budget"
-	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
 )
-
-// ls, top, sessions and doctor refuse a tree that is too large for the memory, and say so.
-func TestFindLocksInATreeThatIsTooLarge(t *testing.T) {
-	srv := zktest.NewServer()
-	defer srv.Close()
-	c := srv.Client()
-	for i := range 50 {
-		if _, _, err := c.Create(t.Context(), fmt.Sprintf("/l%d", i), nil, zk.Persistent); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := c.Create(t.Context(), fmt.Sprintf("/l%d/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-", i), make([]byte, 1000), zk.EphemeralSequential); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if found, err := (see.Query{Prefix: "/", Namespace: "/"}).Read(t.Context(), c); err != nil || len(found) != 50 {
-		t.Fatal(len(found), err)
-	}
-	nodes, bytes := budget.MaxNodes, budget.MaxBytes
-	defer func() { budget.MaxNodes, budget.MaxBytes = nodes, bytes }()
-	for _, limit := range []struct{ nodes, bytes int64 }{{90, bytes}, {nodes, 40_000}} {
-		budget.MaxNodes, budget.MaxBytes = limit.nodes, limit.bytes
-		_, err := see.Query{Prefix: "/", Namespace: "/"}.Read(t.Context(), c)
-		if f := term.Explain(err); !errors.Is(err, budget.ErrTooMuch) || f.Code != term.ExitUnavailable || f.Hint == "" {
-			t.Errorf("limits %v: %v", limit, err)
-		}
-	}
-}
 
 // An attempt without a wait ends, whatever the server does, and does not say that the lock is held.
 func TestTryEndsWhateverTheServerDoes(t *testing.T) {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +40,23 @@ func TestLongInputIsNotPrinted(t *testing.T) {
 		term.Report(&b, "text", cmd.Name(), err)
 		if b.Len() > term.MaxMessage+200 || !strings.HasPrefix(b.String(), "holdfast: ") {
 			t.Errorf("%.60q: %d bytes: %.300s", args, b.Len(), b.String())
+		}
+	}
+}
+
+// A message about a flag has at most 250 bytes of each word that the user typed.
+func TestLongValuesAreCutInMessages(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for _, args := range [][]string{
+		{"-E", long}, {"--lost-exit-code", long}, {"--label", long}, {"--label", "a=" + long}, {"--label", long + "=a"}, {"--who", long},
+		{"--status-file", "/" + long}, {"--status-file", "none/" + long}, {"--once-per", long}, {"--once-key", long}, {"--min-hold", long},
+		{"--slot", "--of", long}, {"--tree", "--of", "1", "--also", long},
+	} {
+		root := newRoot()
+		root.SetArgs(slices.Concat([]string{"run", "--server", "file://" + t.TempDir()}, args, []string{"job", "true"}))
+		err := root.Execute()
+		if err == nil || len(term.Brief(err.Error())) > 700 {
+			t.Errorf("%s: %d bytes: %.300v", args[0], len(fmt.Sprint(err)), err)
 		}
 	}
 }

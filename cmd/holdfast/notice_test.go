@@ -21,7 +21,7 @@ func TestHeldForIsTheTenuresTime(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
 		c := srv.Client()
-		m := holdfast.NewMutex(c, lockPath, holdfast.WithOwner("next"))
+		m := holdfast.NewMutex(c, "/job", holdfast.WithOwner("next"))
 		first, err := m.Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +47,11 @@ func TestHeldForIsTheTenuresTime(t *testing.T) {
 			{time.Hour, "1h", true, 3600_000},
 		} {
 			time.Sleep(tt.after - time.Since(began))
-			queue, now := queueOf(t, c), time.Now()
+			queue, err := holdfast.List(t.Context(), c, "/job")
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := time.Now()
 			if got := show.HeldFor(queue[0], now); got != tt.text {
 				t.Errorf("after %v: held for %s; want %s", tt.after, got, tt.text)
 			}
@@ -59,7 +63,7 @@ func TestHeldForIsTheTenuresTime(t *testing.T) {
 				strings.Count(status.String(), " "+tt.text+" ") != 1 {
 				t.Errorf("after %v: status (%v)\n%s", tt.after, err, &status)
 			}
-			d := show.Describe("job", lockPath, placed(queue), now).Holder
+			d := show.Describe("job", "/job", placed(queue), now).Holder
 			if d.HeldMS != tt.heldMS || (d.HeldSince != nil) != tt.known || d.HeldSince != nil && !d.HeldSince.Equal(began) || !d.Since.Before(began) {
 				t.Errorf("after %v: in JSON %+v", tt.after, d)
 			}
@@ -75,7 +79,7 @@ func TestKeptLockIsShownAsKept(t *testing.T) {
 	if err := (&see.Lock{Queue: placed([]holdfast.Entry{e})}).Print(&status, &term.Printer{}, "job", now); err != nil || !strings.Contains(status.String(), "job is kept by ada for its next use\n") || strings.Contains(status.String(), "5s") {
 		t.Errorf("status (%v)\n%s", err, &status)
 	}
-	if d := show.Describe("job", lockPath, placed([]holdfast.Entry{e}), now); d.State != "kept" || d.Token != "7" {
+	if d := show.Describe("job", "/job", placed([]holdfast.Entry{e}), now); d.State != "kept" || d.Token != "7" {
 		t.Errorf("in JSON %+v; want the state kept", d)
 	}
 }

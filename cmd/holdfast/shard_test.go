@@ -16,11 +16,11 @@ import (
 func TestCommandOfALostShardIsNotAskedToStop(t *testing.T) {
 	srv := zktest.NewServer()
 	defer srv.Close()
-	hold, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
+	hold, err := holdfast.NewMutex(srv.Client(), "/l").Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := holdfast.Break(t.Context(), srv.Client(), lockPath, hold.Token()); err != nil {
+	if err := holdfast.Break(t.Context(), srv.Client(), "/l", hold.Token()); err != nil {
 		t.Fatal(err)
 	}
 	<-hold.Lost()

@@ -6,31 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast"
-	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
-
-// Programs in Go take the first of two values of a variable, and shells the last. So there is one.
-func TestVariablesOfTheCommandOccurOnce(t *testing.T) {
-	t.Setenv("HOLDFAST_LOCK", "outer")
-	t.Setenv("HOLDFAST_LOCKER", "mine")
-	got := job.Environ([]string{"HOLDFAST_LOCK=inner", "HOLDFAST_TOKEN=1"})
-	got = slices.DeleteFunc(got, func(v string) bool {
-		return !strings.HasPrefix(v, "HOLDFAST_LOCK") && !strings.HasPrefix(v, "HOLDFAST_TOKEN")
-	})
-	slices.Sort(got)
-	if want := []string{"HOLDFAST_LOCK=inner", "HOLDFAST_LOCKER=mine", "HOLDFAST_TOKEN=1"}; !slices.Equal(got, want) {
-		t.Errorf("%q; want %q", got, want)
-	}
-}
 
 // Each end of run has an outcome of its own in the status file.
 func TestOutcomesOfTheStatusFile(t *testing.T) {
@@ -113,22 +97,5 @@ func TestOutcomesOfARecordedJob(t *testing.T) {
 				t.Errorf("%v: code %d, %+v; want %d, %s, %q", err, code, s, tt.code, tt.outcome, tt.text)
 			}
 		})
-	}
-}
-
-// A message about a flag has at most 250 bytes of each word that the user typed.
-func TestLongValuesAreCutInMessages(t *testing.T) {
-	long := strings.Repeat("x", 100_000)
-	for _, args := range [][]string{
-		{"-E", long}, {"--lost-exit-code", long}, {"--label", long}, {"--label", "a=" + long}, {"--label", long + "=a"}, {"--who", long},
-		{"--status-file", "/" + long}, {"--status-file", "none/" + long}, {"--once-per", long}, {"--once-key", long}, {"--min-hold", long},
-		{"--slot", "--of", long}, {"--tree", "--of", "1", "--also", long},
-	} {
-		root := newRoot()
-		root.SetArgs(slices.Concat([]string{"run", "--server", "file://" + t.TempDir()}, args, []string{"job", "true"}))
-		err := root.Execute()
-		if err == nil || len(term.Brief(err.Error())) > 700 {
-			t.Errorf("%s: %d bytes: %.300v", args[0], len(fmt.Sprint(err)), err)
-		}
 	}
 }
