@@ -67,17 +67,17 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 682, bug: "a second signal ends lock --detached, and nobody knows the lock's id", where: "–",
-			edits: []edit{{"cmd/holdfast/acquire.go", "stop != nil && k.detached.on && c != nil", "stop != nil && k.detached.on && k.try && c != nil"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestSecondSignalWaitsForADetachedLock"},
+			edits: []edit{{"internal/cli/hold/acquire.go", "stop != nil && k.detached.on && c != nil", "stop != nil && k.detached.on && k.try && c != nil"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestSecondSignalWaitsForADetachedLock"},
 		},
 		{
 			number: 683, bug: "a reservation that fails stays, and others wait for nothing", where: "–",
-			edits: []edit{{"cmd/holdfast/min_hold.go", "\t\tk.unreserve(c, h) // it may be recorded all the same\n", ""}},
-			pkg:   "cmd/holdfast", tests: []string{"TestReservationThatFailsDoesNotStay"},
+			edits: []edit{{"internal/cli/hold/min_hold.go", "\t\tk.unreserve(c, h) // it may be recorded all the same\n", ""}},
+			pkg:   "internal/cli/hold", tests: []string{"TestReservationThatFailsDoesNotStay"},
 		},
 		{
 			number: 684, bug: "lock waits for the holdfast run around it, which waits for lock", where: "–",
-			edits: []edit{{"cmd/holdfast/lock.go", "if err := k.deadlock(); err != nil {", "if err := k.deadlock(); err != nil && stdin {"}},
+			edits: []edit{{"internal/cli/hold/lock.go", "if err := k.deadlock(); err != nil {", "if err := k.deadlock(); err != nil && stdin {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^lock$"},
 		},
 		{

@@ -79,18 +79,18 @@ func ofTheMessages() []mutant {
 	return []mutant{
 		{
 			number: 140, bug: "a wait for ever ends after one session timeout without a server", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/acquire.go", "var patience time.Duration // for ever", "patience := k.Timeout"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestWaitForEverOutlastsItsServers"},
+			edits: []edit{{"internal/cli/hold/acquire.go", "var patience time.Duration // for ever", "patience := k.Timeout"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestWaitForEverOutlastsItsServers"},
 		},
 		{
 			number: 141, bug: "--wait ends as busy though no server can be asked any more", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/acquire.go", "case errors.Is(err, errWaitOver) && c.Contact.Lost() > 0:", "case errors.Is(err, errWaitOver) && c == nil:"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestBoundedWaitsForServersEnd"},
+			edits: []edit{{"internal/cli/hold/acquire.go", "case errors.Is(err, errWaitOver) && c.Contact.Lost() > 0:", "case errors.Is(err, errWaitOver) && c == nil:"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestBoundedWaitsForServersEnd"},
 		},
 		{
 			number: 142, bug: "a signal waits for a server that does not answer", where: "consul #4439",
-			edits: []edit{{"cmd/holdfast/acquire.go", "if c := k.contact.Load(); c == nil || c.Lost() > 0 {", "if c := k.contact.Load(); c != nil && c.Lost() < 0 {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestSignalEndsAWaitForServersAtOnce"},
+			edits: []edit{{"internal/cli/hold/acquire.go", "if c := k.contact.Load(); c == nil || c.Lost() > 0 {", "if c := k.contact.Load(); c != nil && c.Lost() < 0 {"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestSignalEndsAWaitForServersAtOnce"},
 		},
 		{
 			number: 143, bug: "why no server answers is said once, and never again when the cause has changed", where: "–",
@@ -104,23 +104,23 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 145, bug: "a nested run blames the first of its locks, whichever would deadlock", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/nested.go", "fmt.Errorf(\"%s: would deadlock: %s\", k.called(path), why)", "fmt.Errorf(\"%s: would deadlock: %s\", k.called(k.path), why)"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
+			edits: []edit{{"internal/cli/hold/nested.go", "fmt.Errorf(\"%s: would deadlock: %s\", k.called(path), why)", "fmt.Errorf(\"%s: would deadlock: %s\", k.called(k.path), why)"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
 		},
 		{
 			number: 146, bug: "a reader under a reader would deadlock, and so would the second of three permits", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/nested.go", "\t\t\tcase theirs.Shared && ours.Shared:\n\t\t\tcase theirs.Limit > 0 && ours.Limit > 0:\n", "\t\t\tcase theirs.Limit > ours.Limit:\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
+			edits: []edit{{"internal/cli/hold/nested.go", "\t\t\tcase theirs.Shared && ours.Shared:\n\t\t\tcase theirs.Limit > 0 && ours.Limit > 0:\n", "\t\t\tcase theirs.Limit > ours.Limit:\n"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
 		},
 		{
 			number: 147, bug: "permits that the ancestors never give back are waited for", where: "–",
-			edits: []edit{{"cmd/holdfast/nested.go", "if permits > 0 && permits+ours.Permits > ours.Limit {", "if permits > ours.Limit {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
+			edits: []edit{{"internal/cli/hold/nested.go", "if permits > 0 && permits+ours.Permits > ours.Limit {", "if permits > ours.Limit {"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
 		},
 		{
 			number: 148, bug: "a reader under a reader waits for a writer that waits for the outer one", where: "java.util.concurrent",
-			edits: []edit{{"cmd/holdfast/nested.go", "if !e.Held && !e.Shared {", "if !e.Held && e.Shared {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestReaderUnderAReaderWaitsForNoWriter"},
+			edits: []edit{{"internal/cli/hold/nested.go", "if !e.Held && !e.Shared {", "if !e.Held && e.Shared {"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestReaderUnderAReaderWaitsForNoWriter"},
 		},
 		{
 			number: 149, bug: "a host that could not start is waited for in silence", where: "ours, until 3a97b7e",
@@ -139,13 +139,13 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 152, bug: "a command runs beside a node that nobody knows", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/kinds.go", "if node.Kind == \"\" {", "if node.Kind == \"?\" {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestNothingRunsBesideANodeThatNobodyKnows"},
+			edits: []edit{{"internal/cli/hold/kinds.go", "if node.Kind == \"\" {", "if node.Kind == \"?\" {"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestNothingRunsBesideANodeThatNobodyKnows"},
 		},
 		{
 			number: 153, bug: "the check for unknown nodes is ignored if the lock is acquired first", where: "–",
-			edits: []edit{{"cmd/holdfast/acquire.go", "if err := <-checked; err != nil {", "if err := error(nil); err != nil {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestNothingRunsBesideANodeThatNobodyKnows"},
+			edits: []edit{{"internal/cli/hold/acquire.go", "if err := <-checked; err != nil {", "if err := error(nil); err != nil {"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestNothingRunsBesideANodeThatNobodyKnows"},
 		},
 		{
 			number: 154, bug: "the named locks of one directory are foreign to each other", where: "–",

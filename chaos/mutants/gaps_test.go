@@ -135,12 +135,12 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 530, bug: "run --node names a layout, which a NodeLock refuses", where: "–",
-			edits: []edit{{"cmd/holdfast/kinds.go", "NewNodeLock(c, path, who...)", "NewNodeLock(c, path, opts...)"}},
+			edits: []edit{{"internal/cli/hold/kinds.go", "NewNodeLock(c, path, who...)", "NewNodeLock(c, path, opts...)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^kinds$"},
 		},
 		{
 			number: 531, bug: "elect names an owner, which an Election refuses", where: "–",
-			edits: []edit{{"cmd/holdfast/elect.go", "electionOf(k, c, k.metrics.observed())", "electionOf(k, c, holdfast.WithOwner(k.who))"}},
+			edits: []edit{{"internal/cli/hold/elect/elect.go", "electionOf(k, c, k.Metrics.Observed())", "electionOf(k, c, holdfast.WithOwner(k.Who))"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect$"},
 		},
 		{

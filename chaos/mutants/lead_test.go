@@ -5,21 +5,21 @@ func ofLead() []mutant {
 	return []mutant{
 		{
 			number: 662, bug: "/leader says yes until the lock expires, also when the command is told to stop", where: "–",
-			edits: []edit{{"cmd/holdfast/elect_http.go", "\tuntil = o.hold.Deadline().Add(-o.grace)\n", "\tuntil = o.hold.Deadline()\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestPageSaysNoFromTERM"},
+			edits: []edit{{"internal/cli/hold/elect/elect_http.go", "\tuntil = o.hold.Deadline().Add(-o.grace)\n", "\tuntil = o.hold.Deadline()\n"}},
+			pkg:   "internal/cli/hold/elect", tests: []string{"TestPageSaysNoFromTERM"},
 		},
 		{
 			number: 663, bug: "/leader says yes without a connection to a server", where: "–",
-			edits: []edit{{"cmd/holdfast/elect_http.go", " || !p.connected() || p.known", " || p.known"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestPageSaysNoBeforeAnotherLeads", "TestPageFollowsTheTerm"},
+			edits: []edit{{"internal/cli/hold/elect/elect_http.go", " || !p.connected() || p.known", " || p.known"}},
+			pkg:   "internal/cli/hold/elect", tests: []string{"TestPageSaysNoBeforeAnotherLeads", "TestPageFollowsTheTerm"},
 		},
 		{
 			number: 664, bug: "the name of a leader is shown for ever if the servers do not answer", where: "the leader-elector of Kubernetes (kubernetes-retired/contrib#2933)",
 			edits: []edit{
-				{"cmd/holdfast/elect_http.go", "p.leader.Term != 0 && left > 0", "p.leader.Term != 0"},
-				{"cmd/holdfast/elect_http.go", "\t\tif err != nil {\n\t\t\tp.change(func() { p.known = false })\n", "\t\tif err != nil {\n"},
+				{"internal/cli/hold/elect/elect_http.go", "p.leader.Term != 0 && left > 0", "p.leader.Term != 0"},
+				{"internal/cli/hold/elect/elect_http.go", "\t\tif err != nil {\n\t\t\tp.change(func() { p.known = false })\n", "\t\tif err != nil {\n"},
 			},
-			pkg: "cmd/holdfast", tests: []string{"TestPageForgetsTheLeader"},
+			pkg: "internal/cli/hold/elect", tests: []string{"TestPageForgetsTheLeader"},
 		},
 		{
 			number: 665, bug: "TryCampaign waits for the leader", where: "–",
@@ -33,13 +33,13 @@ func ofLead() []mutant {
 		},
 		{
 			number: 667, bug: "a shard is released while its command still ends", where: "zk-flock",
-			edits: []edit{{"cmd/holdfast/shard.go", "\t\tout, err := w.once(ctx, path, s, warn)\n", "\t\tvar out supervise.Outcome\n\t\tvar err error\n\t\tgo w.once(ctx, path, s, warn)\n\t\t<-ctx.Done()\n"}},
+			edits: []edit{{"internal/cli/hold/shard/shard.go", "\t\tout, err := w.once(ctx, path, s, warn)\n", "\t\tvar out supervise.Outcome\n\t\tvar err error\n\t\tgo w.once(ctx, path, s, warn)\n\t\t<-ctx.Done()\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^shard_moves$"},
 		},
 		{
 			number: 668, bug: "the progress of a wait stays on the terminal when the command begins", where: "–",
-			edits: []edit{{"internal/cli/term/progress.go", "\tfor at := range slots {\n\t\ts.Progress(at, \"\")\n\t}\n\ts.settled", "\ts.settled"}, {"cmd/holdfast/notice.go", "\tdefer k.say.Progress(term.SlotQueue, \"\")\n", ""}},
-			pkg:   "cmd/holdfast", tests: []string{"TestProgressOfAWait", "TestWaitIsShownInPlace"},
+			edits: []edit{{"internal/cli/term/progress.go", "\tfor at := range slots {\n\t\ts.Progress(at, \"\")\n\t}\n\ts.settled", "\ts.settled"}, {"internal/cli/hold/notice.go", "\tdefer k.say.Progress(term.SlotQueue, \"\")\n", ""}},
+			pkg:   "internal/cli/hold", tests: []string{"TestProgressOfAWait"},
 		},
 		{
 			number: 669, bug: "the progress of a wait is wider than the terminal, and leaves a line each second", where: "–",
@@ -48,7 +48,7 @@ func ofLead() []mutant {
 		},
 		{
 			number: 670, bug: "/leader says yes after the command was asked to stop by a signal or --max-hold", where: "–",
-			edits: []edit{{"cmd/holdfast/run.go", ", Stopping: k.steps.stop,", ","}},
+			edits: []edit{{"internal/cli/hold/run.go", ", Stopping: k.Steps.stop,", ","}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect_http$"},
 		},
 		{
@@ -58,13 +58,13 @@ func ofLead() []mutant {
 		},
 		{
 			number: 672, bug: "a wait ends with its session if that ends when the lock is just held", where: "–",
-			edits: []edit{{"cmd/holdfast/acquire.go", "if !over || errors.Is", "if over || !over || errors.Is"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestWaitGoesOnAfterTheLockIsLostUnused"},
+			edits: []edit{{"internal/cli/hold/acquire.go", "if !over || errors.Is", "if over || !over || errors.Is"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestWaitGoesOnAfterTheLockIsLostUnused"},
 		},
 		{
 			number: 673, bug: "a signal that arrives together with the lock leaves the reservation of a command that did not start", where: "–",
-			edits: []edit{{"cmd/holdfast/acquire.go", "\t\tk.unreserve(c.Client, h)\n\t\treturn k.giveUp(h)\n", "\t\treturn k.giveUp(h)\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestWaitGoesOnAfterTheLockIsLostUnused"},
+			edits: []edit{{"internal/cli/hold/acquire.go", "\t\tk.unreserve(c.Client, h)\n\t\treturn k.giveUp(h)\n", "\t\treturn k.giveUp(h)\n"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestWaitGoesOnAfterTheLockIsLostUnused"},
 		},
 		{
 			number: 674, bug: "the signal of --kill-signal is not forwarded", where: "–",
@@ -73,18 +73,18 @@ func ofLead() []mutant {
 		},
 		{
 			number: 675, bug: "a holdfast in the command of a shard uses another server", where: "–",
-			edits: []edit{{"cmd/holdfast/shard.go", "append(k.environment(s.Hold),", "append(k.environment(s.Hold)[:5],"}},
+			edits: []edit{{"internal/cli/hold/shard/shard.go", "append(k.Environment(s.Hold),", "append(k.Environment(s.Hold)[:5],"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^shard$"},
 		},
 		{
 			number: 676, bug: "run says that the lock was lost, though the job is recorded as done", where: "–",
-			edits: []edit{{"cmd/holdfast/run.go", " && !k.once.recorded", ""}},
-			pkg:   "cmd/holdfast", tests: []string{"TestOutcomesOfARecordedJob"},
+			edits: []edit{{"internal/cli/hold/run.go", " && !k.once.recorded", ""}},
+			pkg:   "internal/cli/hold", tests: []string{"TestOutcomesOfARecordedJob"},
 		},
 		{
 			number: 677, bug: "the status file says that the lock was lost while the command ran, though only the record is missing", where: "–",
-			edits: []edit{{"cmd/holdfast/status_file.go", "s.Outcome = outcomeNotRecorded", "s.Outcome = outcomeLost"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestOutcomesOfARecordedJob"},
+			edits: []edit{{"internal/cli/hold/status_file.go", "s.Outcome = outcomeNotRecorded", "s.Outcome = outcomeLost"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestOutcomesOfARecordedJob"},
 		},
 	}
 }

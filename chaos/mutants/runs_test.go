@@ -30,7 +30,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 615, bug: "run records a job as done that has failed", where: "a marker file that is written before the job",
-			edits: []edit{{"cmd/holdfast/run.go", "startErr == nil && out.Code == 0 && !out.Lost && !out.Overdue\n", "startErr == nil && !out.Lost\n"}},
+			edits: []edit{{"internal/cli/hold/run.go", "startErr == nil && out.Code == 0 && !out.Lost && !out.Overdue\n", "startErr == nil && !out.Lost\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_once$"},
 		},
 		{
@@ -71,12 +71,12 @@ func ofRuns() []mutant {
 		{
 			number: 712, bug: "no signal is heard while the lock is released", where: "ours until 24 November; consul #4439",
 			edits: []edit{{"internal/cli/job/job.go", "if nth--; nth == 0 {", "if nth--; nth < -99 {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestReleaseIsCutOff"},
+			pkg:   "internal/cli/hold", tests: []string{"TestReleaseIsCutOff"},
 		},
 		{
 			number: 713, bug: "run does not know that a wait which was cut off may have reserved the lock", where: "ours until 24 November",
-			edits: []edit{{"cmd/holdfast/min_hold.go", "\tk.reserved.Store(true)\n", ""}},
-			pkg:   "cmd/holdfast", tests: []string{"TestWaitThatIsCutOffKnowsItsReservation"},
+			edits: []edit{{"internal/cli/hold/min_hold.go", "\tk.reserved.Store(true)\n", ""}},
+			pkg:   "internal/cli/hold", tests: []string{"TestWaitThatIsCutOffKnowsItsReservation"},
 		},
 		{
 			number: 714, bug: "the text of another user's node is printed whole", where: "ours until 24 November",
@@ -85,13 +85,13 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 841, bug: "a bounded wait that ends just after the server is lost says that the lock is held", where: "ours until 26 November",
-			edits: []edit{{"cmd/holdfast/acquire.go", "\t\tif c.Contact.Lost() > 0 { // it was", "\t\tif c.Contact.Lost() < 0 { // it was"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestBoundedWaitWhoseServerIsLostAtItsEnd"},
+			edits: []edit{{"internal/cli/hold/acquire.go", "\t\tif c.Contact.Lost() > 0 { // it was", "\t\tif c.Contact.Lost() < 0 { // it was"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestBoundedWaitWhoseServerIsLostAtItsEnd"},
 		},
 		{
 			number: 842, bug: "a bounded wait that ends while it reads a reservation names its own node as the holder", where: "ours until 26 November",
-			edits: []edit{{"cmd/holdfast/notice.go", " || k.owns(ctx, c, queue[0]) {", " {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestBusyNamesTheReservationAndNotItsOwnNode"},
+			edits: []edit{{"internal/cli/hold/notice.go", " || k.owns(ctx, c, queue[0]) {", " {"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestBusyNamesTheReservationAndNotItsOwnNode"},
 		},
 		{
 			number: 843, bug: "the reason why a host cannot start is printed ten seconds after \"no answer yet\"", where: "ours until 26 November",
@@ -100,8 +100,8 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 844, bug: "shard sends TERM to the command of a lost shard before it kills it", where: "ours until 26 November",
-			edits: []edit{{"cmd/holdfast/shard.go", "no TERM\n\t\t\t\tcontinue", "no TERM"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestCommandOfALostShardIsNotAskedToStop"},
+			edits: []edit{{"internal/cli/hold/shard/shard.go", "no TERM\n\t\t\t\tcontinue", "no TERM"}},
+			pkg:   "internal/cli/hold/shard", tests: []string{"TestCommandOfALostShardIsNotAskedToStop"},
 		},
 		{
 			number: 715, bug: "status -q says that a lock is free, and cannot read whether it is reserved", where: "–",
@@ -115,13 +115,13 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 717, bug: "the command starts in a session whose timeout is too short for --term-before", where: "ours until 24 November",
-			edits: []edit{{"cmd/holdfast/acquire.go", "\t\t\terr = k.suits(session)\n", "\t\t\t_ = k.suits(session)\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestSessionOfTheHoldIsChecked"},
+			edits: []edit{{"internal/cli/hold/acquire.go", "\t\t\terr = k.suits(session)\n", "\t\t\t_ = k.suits(session)\n"}},
+			pkg:   "internal/cli/hold", tests: []string{"TestSessionOfTheHoldIsChecked"},
 		},
 		{
 			number: 718, bug: "one process that cannot be started ends all shards of a worker", where: "ours until 24 November",
-			edits: []edit{{"cmd/holdfast/shard.go", "[]error{syscall.ENOENT, ", "[]error{syscall.EAGAIN, syscall.ENOENT, "}},
-			pkg:   "cmd/holdfast", tests: []string{"TestCommandsThatNeverRun"},
+			edits: []edit{{"internal/cli/hold/shard/shard.go", "[]error{syscall.ENOENT, ", "[]error{syscall.EAGAIN, syscall.ENOENT, "}},
+			pkg:   "internal/cli/hold/shard", tests: []string{"TestCommandsThatNeverRun"},
 		},
 	}
 }

@@ -20,6 +20,8 @@ import (
 	"holdfast/internal/cli/bench"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/doctor"
+	"holdfast/internal/cli/hold"
+	"holdfast/internal/cli/hold/elect"
 	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
@@ -37,8 +39,8 @@ var schemas = map[string]any{
 	"Reservation": show.Reserved{}, "Run": show.Run{}, "LockEvent": eventDocument{}, "LockHistory": historyDocument{}, "HistoryEvent": historyEvent{},
 	"SessionList": sessionList{}, "Session": sessionDocument{}, "SessionPlace": sessionPlaceDocument{},
 	"WaitGraph": graphDocument{}, "GraphOwner": ownerDocument{}, "GraphPlace": placeDocument{}, "Cycle": cycleDocument{}, "Step": stepDocument{},
-	"RunStatus": runStatus{}, "RunCommand": commandStatus{}, "Leader": leaderDocument{},
 	"Diagnosis": doctor.Diagnosis{}, "Finding": doctor.Finding{}, "Config": conn.ConfigDocument{}, "ConfigFile": conn.FileDocument{}, "Setting": conn.SettingDocument{},
+	"RunStatus": hold.RunStatus{}, "RunCommand": hold.CommandStatus{}, "Leader": elect.LeaderDocument{},
 	"Benchmark": bench.Document{}, "Percentiles": bench.Percentiles{},
 	"Version": version.Document{}, "AuditLog": deed.Log{}, "AuditEntry": deed.Entry{}, "AuditPlace": deed.Place{}, "Message": term.MessageDocument{},
 }
@@ -323,10 +325,10 @@ func samples() map[string]any {
 			},
 		}}},
 		"WaitGraph": sampleWaits(g, t0, now).document(false),
-		"Leader": leaderDocument{
+		"Leader": elect.LeaderDocument{
 			APIVersion: term.APIVersion, Kind: "Leader", Election: "scheduler", Name: "10.0.0.5:8080", Token: "42", Since: &t0, IsLeader: true, Connected: true, AsOfMS: new(int64(120)),
 		},
-		"Leader-unknown": leaderDocument{APIVersion: term.APIVersion, Kind: "Leader", Election: "scheduler"},
+		"Leader-unknown": elect.LeaderDocument{APIVersion: term.APIVersion, Kind: "Leader", Election: "scheduler"},
 		"Diagnosis": doctor.Diagnosis{
 			APIVersion: term.APIVersion, Kind: "Diagnosis", Server: "zk://zk1:2181,zk2:2181", Problems: 1, Warnings: 0, Reached: true, TookMS: 350, AsOf: now,
 			Items: []doctor.Finding{
@@ -376,18 +378,18 @@ func sampleWaits(g *conn.Flags, t0, now time.Time) *waits {
 
 // sampleRuns are status files.
 func sampleRuns(t0 time.Time) map[string]any {
-	of := func(outcome string, code int, ended time.Time) runStatus {
-		return runStatus{
+	of := func(outcome string, code int, ended time.Time) hold.RunStatus {
+		return hold.RunStatus{
 			APIVersion: term.APIVersion, Kind: "RunStatus", Lock: "nightly", Path: "/holdfast/locks/nightly", Outcome: outcome, ExitCode: code, ExitedBy: "holdfast",
 			Owner: "ann@web1:100", Why: "backup", Labels: map[string]string{"team": "data"}, WaitedMS: 1000, EndedAt: ended,
 		}
 	}
-	held := func(outcome string, code int, command commandStatus) runStatus {
+	held := func(outcome string, code int, command hold.CommandStatus) hold.RunStatus {
 		s := of(outcome, code, t0.Add(62100*time.Millisecond))
 		s.Ran, s.Command, s.Token, s.Session, s.WaitedMS, s.HeldMS = true, &command, "9007199254740993", "0x100200a0001", 2000, 60_000
 		return s
 	}
-	exited, lost := held("exited", 3, commandStatus{ExitCode: new(3)}), held("lost", term.ExitLost, commandStatus{Signal: 15})
+	exited, lost := held("exited", 3, hold.CommandStatus{ExitCode: new(3)}), held("lost", term.ExitLost, hold.CommandStatus{Signal: 15})
 	exited.ExitedBy, lost.Error = "command", "nightly: the lock was lost while the command ran (it ended with code 143)"
 	interrupted := of("interrupted", term.ExitSignal+2, t0.Add(time.Second))
 	interrupted.Signal = 2

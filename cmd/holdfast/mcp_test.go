@@ -163,8 +163,8 @@ func (a *scriptedAgent) awaitProgress() string {
 	}
 }
 
-// hold runs a command of holdfast and returns its output and exit code.
-func hold(env []string, args ...string) (string, int) {
+// holdfastOutput runs a command of holdfast and returns its output and exit code.
+func holdfastOutput(env []string, args ...string) (string, int) {
 	cmd := exec.Command("holdfast", args...)
 	cmd.Env = env
 	out, err := cmd.CombinedOutput()
@@ -178,7 +178,7 @@ func TestAgentsAndCommandsShareALock(t *testing.T) {
 	first.want("HELD: lock db, id 1, fencing token ", "acquire", `{"lock":"db","why":"schema 9"}`)
 	first.want("NOT HELD: you hold db already, as id 1", "acquire", `{"lock":"db","wait_seconds":3600}`) // at once
 	second.want(`NOT HELD: db: held by first ("schema 9") for `, "acquire", `{"lock":"db","wait_seconds":0}`)
-	if out, code := hold(env, "run", "--try", "db", "--", "true"); code != term.ExitBusy {
+	if out, code := holdfastOutput(env, "run", "--try", "db", "--", "true"); code != term.ExitBusy {
 		t.Errorf("run --try: %d, %s", code, out)
 	}
 	waiting := second.ask("acquire", `{"lock":"db","wait_seconds":60}`)
@@ -195,7 +195,7 @@ func TestAgentsAndCommandsShareALock(t *testing.T) {
 	second.want("HELD: lock r, id 2", "acquire", `{"lock":"r","shared":true}`)
 	first.want("HELD: lock r, id 2", "acquire", `{"lock":"r","shared":true}`)
 	second.want("Released db (id 1).\nReleased r (id 2).", "release", `{"id":"all"}`)
-	if out, code := hold(env, "run", "--try", "db", "--", "true"); code != 0 {
+	if out, code := holdfastOutput(env, "run", "--try", "db", "--", "true"); code != 0 {
 		t.Errorf("run --try after the release: %d, %s", code, out)
 	}
 }
@@ -366,14 +366,14 @@ func TestAnAgentIsToldOfALossAndOfARequest(t *testing.T) {
 	}
 	db := token(a.want("HELD", "acquire", `{"lock":"db"}`))
 	web := token(a.want("HELD", "acquire", `{"lock":"web"}`))
-	if out, code := hold(env, "revoke", "web", "--yes", "--token", web); code != 0 {
+	if out, code := holdfastOutput(env, "revoke", "web", "--yes", "--token", web); code != 0 {
 		t.Fatalf("revoke: %d, %s", code, out)
 	}
 	if got := a.awaitLog(); !strings.Contains(got, `"level":"warning"`) || !strings.Contains(got, "ASKED FOR: somebody asks for web (id 2)") {
 		t.Error(got)
 	}
 	a.want("ASKED FOR: somebody asks for web (id 2). Release it as soon as you can.\n", "list", `{}`)
-	if out, code := hold(env, "break", "db", "--yes", "--token", db); code != 0 {
+	if out, code := holdfastOutput(env, "break", "db", "--yes", "--token", db); code != 0 {
 		t.Fatalf("break: %d, %s", code, out)
 	}
 	if got := a.awaitLog(); !strings.Contains(got, `"level":"error"`) {
@@ -481,7 +481,7 @@ func TestAgentsGetClearErrors(t *testing.T) {
 	a.want("error: no id \"7\": you hold 1 (a)", "release", `{"id":"7"}`)
 	a.want("error: arguments: cannot unmarshal", "list", `{"prefix":1}`)
 	for _, args := range [][]string{{"--tree", "a/b"}, {"--tree", "lock-0000000001"}, {"extra"}, {"--who", strings.Repeat("x", 300)}} {
-		if out, code := hold(env, append([]string{"mcp"}, args...)...); code != term.ExitUsage {
+		if out, code := holdfastOutput(env, append([]string{"mcp"}, args...)...); code != term.ExitUsage {
 			t.Errorf("%v: %d, %s", args, code, out)
 		}
 	}

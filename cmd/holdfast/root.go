@@ -9,6 +9,9 @@ import (
 	"holdfast/internal/cli/complete"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/doctor"
+	"holdfast/internal/cli/hold"
+	"holdfast/internal/cli/hold/elect"
+	"holdfast/internal/cli/hold/shard"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/term"
@@ -52,11 +55,11 @@ environment), and so can configuration files and their profiles (holdfast help c
 	root.Flags().BoolVar(&printVersion, "version", false, "print the version")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return program.FlagFault(g.FlagSet, cmd, err) })
 	for _, client := range []*cobra.Command{
-		newRun(g),
-		newLock(g),
-		newUnlock(g),
-		newElect(g),
-		newShard(g),
+		hold.NewRun(g),
+		hold.NewLock(g),
+		hold.NewUnlock(g),
+		elect.New(g),
+		shard.New(g),
 		newLs(g),
 		newStatus(g),
 		newWatch(g),

@@ -43,6 +43,7 @@ import (
 //	cmd/holdfast, internal/cli/mcp → internal/cli/show, internal/cli/who     internal/cli/show → internal/locks, reserve     internal/cli/who → internal/cli/conn
 //	cmd/holdfast-top → internal/cli/top → internal/cli/act, internal/cli/kind, internal/cli/program, internal/cli/see
 //	cmd/holdfast, internal/cli/complete → internal/cli/see → internal/cli/show, internal/locks, once, reserve     internal/cli/kind → internal/locks, layout
+//	cmd/holdfast → internal/cli/hold/elect, internal/cli/hold/shard → internal/cli/hold → internal/cli/act, internal/cli/job, internal/cli/outer, internal/cli/see, internal/watchdog
 //	cmd/holdfast-tf → internal/cli/tf → terraform, internal/cli/act, internal/cli/certs, internal/cli/job, internal/cli/passwd     terraform → holdfast, zk
 //	ui, terraform, internal/cli/passwd, internal/cli/tf → internal/htpasswd
 //	chaos → holdfast
@@ -291,6 +292,28 @@ var arrows = map[string]part{
 		external:  []string{"github.com/spf13"},
 		reason:    "a question and an audit line are the same whatever is done: this package knows no command",
 	},
+	"internal/cli/hold": {
+		mayImport: []string{
+			"", "internal/budget", "internal/cli/act", "internal/cli/conn", "internal/cli/job", "internal/cli/kind", "internal/cli/outer", "internal/cli/see", "internal/cli/show",
+			"internal/cli/term", "internal/cli/who", "internal/daemon", "internal/deed", "internal/duration", "internal/lend", "internal/locks", "internal/supervise",
+			"internal/watchdog", "once", "reserve", "zk",
+		},
+		external: []string{"github.com/spf13"},
+		reason:   "to hold a lock for a command is a wait and a run: this package knows no election, no shards and no command that only looks",
+	},
+	"internal/cli/hold/elect": {
+		mayImport: []string{"", "internal/cli/conn", "internal/cli/hold", "internal/cli/job", "internal/cli/term", "internal/cli/who", "internal/daemon", "internal/supervise", "zk"},
+		external:  []string{"github.com/spf13"},
+		reason:    "a candidate is a run with another locker, and a page: it knows no other command",
+	},
+	"internal/cli/hold/shard": {
+		mayImport: []string{
+			"", "internal/cli/conn", "internal/cli/hold", "internal/cli/host", "internal/cli/job", "internal/cli/term", "internal/cli/who", "internal/duration", "internal/supervise",
+			"internal/watchdog", "shards",
+		},
+		external: []string{"github.com/spf13"},
+		reason:   "a shard is a lock with a command of its own: this package knows no other command",
+	},
 	"internal/cli/certs": {
 		mayImport: []string{"internal/cli/conn", "internal/cli/term"},
 		external:  []string{"github.com/spf13"},
@@ -325,6 +348,9 @@ var arrows = map[string]part{
 			"internal/cli/complete",
 			"internal/cli/conn",
 			"internal/cli/doctor",
+			"internal/cli/hold",
+			"internal/cli/hold/elect",
+			"internal/cli/hold/shard",
 			"internal/cli/host",
 			"internal/cli/job",
 			"internal/cli/kind",
@@ -555,6 +581,11 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"internal/cli/top", "charm.land/bubbletea/v2", ""},
 		{"internal/cli/see", "charm.land/bubbletea/v2", "no command"},
 		{"internal/cli/see", "holdfast/internal/cli/act", "no command"},
+		{"internal/cli/hold", "holdfast/internal/cli/hold/elect", "no election"},
+		{"internal/cli/hold", "holdfast/once", ""},
+		{"internal/cli/hold/elect", "holdfast/internal/cli/hold", ""},
+		{"internal/cli/hold/shard", "holdfast/internal/cli/hold/elect", "no other command"},
+		{"internal/cli/see", "holdfast/internal/cli/hold", "no command"},
 		{"cmd/holdfast-tf", "holdfast/terraform", "a main"},
 		{"internal/cli/tf", "holdfast/terraform", ""},
 		{"internal/cli/tf", "holdfast/zkserver", "hosts no store"},

@@ -1,5 +1,0 @@
-package main
-
-import "os"
-
-func resume(chan<- os.Signal) {} // there is nothing to continue

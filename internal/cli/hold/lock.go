@@ -1,0 +1,165 @@
+package hold
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/job"
+	"holdfast/internal/cli/term"
+	"holdfast/internal/cli/who"
+	"holdfast/internal/locks"
+	"holdfast/internal/supervise"
+)
+
+// NewLock returns the command lock.
+func NewLock(g *conn.Flags) *cobra.Command {
+	var wait WaitFlags
+	var kind KindFlags
+	var who who.Flags
+	var detached detachedFlags
+	var metrics MetricsFlag
+	var stdin bool
+	cmd := &cobra.Command{
+		Use:        "lock [flags] LOCK",
+		SuggestFor: []string{"acquire"},
+		Short:      "Hold a lock until interrupted",
+		Long: `lock waits for the lock, and prints one line on stdout when it holds it. INT (ctrl-C) or TERM
+releases the lock.
+
+With --stdin, the end of standard input releases the lock, too. So a shell script can hold a lock with a
+coprocess, and the lock ends with the script. If standard input ends during the wait, lock leaves the queue.
+
+With --detached, lock prints id=ID token=N (and expires=TIME with --expires) and exits, and the lock stays held. A script must end if lock
+fails, as in the example below: eval $(holdfast lock …) goes on without the lock. No session owns it: it ends with
+holdfast unlock, after --expires, or with holdfast break. It waits in the same queue as all other locks of the
+name, and all others wait behind it, also those of Curator and kazoo. While lock waits, it can be killed at
+any time and leaves nothing behind. Nobody is told if the lock ends too early, so prefer holdfast run where
+one process can hold the lock. After --expires, the next client of holdfast that waits or tries removes the
+lock. If only other libraries wait, the server removes it some minutes later; Apache
+ZooKeeper needs extendedTypesEnabled for that. A detached lock does not wait for the time of run --min-hold.
+
+A second signal ends the wait and the release at once, but lock --detached first finds out whether it holds the lock, and
+releases it again. If no server answers, it says that the lock may be held.
+
+In a command of holdfast run that holds the lock, lock fails at once, since the wait would never end.
+
+` + MetricsHelp + `
+
+Exit codes:
+  0    TERM or the end of standard input released the lock; with --detached, the lock is held
+  2    wrong command line
+  69   no server answered within --wait
+  75   busy: the lock was held (--try), the wait timed out (--wait), or standard input ended during the wait
+  77   no permission
+  78   wrong configuration
+  79   the lock was lost
+  125  the holdfast run around this command holds the lock, or lock cannot write to stdout
+  128+N  signal N arrived during the wait, or ended the release, or a signal N other than TERM released the lock.
+         After INT (ctrl-C) or QUIT, lock ends by that signal, and so does the script or the loop around it`,
+		Example: `  holdfast lock db/migrate
+  holdfast lock --try --why "by hand" db/migrate
+  claim=$(holdfast lock --detached --expires 2h deploy) || exit
+  eval "$claim"                                   # sets id, token and expires
+  coproc HF { holdfast lock --stdin db/migrate; }         # bash; exec {HF[1]}>&- releases it
+  read -r line <&"${HF[0]}" || exit                       # until it is held`,
+		Args: term.Operands("lock"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			k, err := NewTaker(g, cmd, &wait, &kind, args[0])
+			if err == nil {
+				err = detached.check(cmd)
+			}
+			if err != nil {
+				return err
+			}
+			if k.Who, k.Labels, err = who.Read(); err != nil {
+				return err
+			}
+			if k.detached = detached; detached.on {
+				if cmd.Flags().Changed("metrics") {
+					return term.Usage("leave out --metrics or --detached", "lock: --detached exits when the lock is held, so --metrics means nothing")
+				}
+				return k.lockDetached()
+			}
+			if k.Metrics, err = metrics.Open(cmd, nil); err != nil {
+				return err
+			}
+			defer k.Metrics.Close()
+			k.Metrics.Expect(k.paths()...)
+			return k.lock(stdin)
+		},
+	}
+	wait.register(cmd)
+	kind.register(cmd)
+	who.Register(cmd)
+	detached.register(cmd)
+	metrics.Register(cmd)
+	cmd.Flags().BoolVar(&stdin, "stdin", false, "release the lock when standard input ends")
+	return cmd
+}
+
+func (k *Taker) lock(stdin bool) error {
+	if err := k.deadlock(); err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 16)
+	supervise.SurviveBrokenPipe()
+	supervise.Notify(signals, supervise.StopSignals...)
+	k.say = k.Log.NewLiveSayer(os.Stderr)
+	defer k.say.Flush()
+	k.Metrics.Announce(k.say)
+	var ended <-chan struct{}
+	if stdin {
+		ended = endOfInput(signals)
+	}
+	t, err := k.take(signals)
+	if err != nil {
+		return leftWithInput(ended, k.Name, err)
+	}
+	defer t.Close()
+	k.say.Line("to release %s, press ctrl-C or: kill %d", term.Escape(k.Name), os.Getpid())
+	line := fmt.Sprintf("held %s token=%d session=%s", term.Escape(k.Name), k.token(t.hold), locks.SessionText(t.hold.SessionID()))
+	if k.Kind.slot {
+		line += fmt.Sprintf(" slot=%d", t.hold.Slot())
+	}
+	_, err = fmt.Println(line)
+	if err != nil {
+		_ = t.hold.Unlock()
+		return cannotReport(err)
+	}
+	select {
+	case <-ended:
+		return k.unlock(t, signals)
+	case sig := <-signals:
+		if err := k.unlock(t, signals); err != nil {
+			return err
+		}
+		if sig == inputEnded {
+			return nil
+		}
+		if sig == syscall.SIGTERM {
+			return nil
+		}
+		return term.EndedBy(sig)
+	case <-t.hold.Lost():
+		return t.hold.Unlock() // its error has the cause of the loss
+	}
+}
+
+// unlock releases the lock. Without contact, this can last until the session ends. Then another signal ends it.
+func (k *Taker) unlock(t *tenure, signals <-chan os.Signal) error {
+	err, hurry := job.UnlessHurried(signals, 1, t.hold.Unlock)
+	if hurry != nil {
+		k.say.Line("%s: cannot release the lock; it ends with its session, in at most %v: %v", term.Escape(term.Cut(k.Name, 80)), k.Timeout, errHurried)
+		return term.EndedBy(hurry)
+	}
+	return err
+}
+
+// cannotReport is the fault of a lock that nobody would know of. It is released again.
+func cannotReport(err error) error {
+	return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("lock: cannot report that the lock is held: %w", err)}
+}

@@ -1,0 +1,149 @@
+package hold
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/internal/cli/term"
+	"holdfast/reserve"
+	"holdfast/zktest"
+)
+
+// A lastLine is a terminal of one line.
+type lastLine struct {
+	mu   sync.Mutex // guards line
+	line string
+}
+
+// Write shows text in the line, from its beginning if the text erases the line.
+func (p *lastLine) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.line += string(text)
+	if i := strings.LastIndexAny(p.line, "\n"); i >= 0 {
+		p.line = p.line[i+1:]
+	}
+	if i := strings.LastIndex(p.line, "\r\x1b[K"); i >= 0 {
+		p.line = p.line[i+len("\r\x1b[K"):]
+	}
+	return len(text), nil
+}
+
+// screened returns a taker that shows progress on a screen, and what is on the screen at present. stop ends
+// the screen.
+func screened(t *testing.T, srv *zktest.Server) (k *Taker, shown func() string, stop func()) {
+	t.Setenv("TERM", "xterm")
+	k = newTestTaker(srv)
+	k.say = term.NewQueue(term.NewScreen(func() int { return 200 }))
+	var p lastLine
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		k.say.Deliver(&p, end)
+	}()
+	shown = func() string {
+		synctest.Wait()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.line
+	}
+	return k, shown, func() {
+		close(end)
+		<-done
+	}
+}
+
+func TestProgressOfAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		m := holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("ann"), holdfast.WithReason("nightly"))
+		holder, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		k, shown, stop := screened(t, srv)
+		defer stop()
+		door := &doorway{srv: srv}
+		k.Target.ZK = door.config()
+		ended := make(chan *tenure, 1)
+		go func() {
+			got, err := k.take(nil)
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- got
+		}()
+		want := func(after time.Duration, re string) {
+			t.Helper()
+			time.Sleep(after)
+			if got := shown(); !regexp.MustCompile("^" + re + "$").MatchString(got) {
+				t.Errorf("shown: %q; want %q", got, re)
+			}
+		}
+		const waiting = `holdfast: waiting for job: held by ann \("nightly"\) for `
+		want(900*time.Millisecond, "")
+		want(200*time.Millisecond, waiting+"11s, position 1 of 1")
+		want(time.Second, waiting+"12s, position 1 of 1")
+		want(time.Hour, waiting+"1h12s, position 1 of 1")
+		// No server answers for a while.
+		door.set(errNoServer)
+		srv.CloseClientConnections()
+		want(3*time.Second, "holdfast: connecting for [23]s: h:2181: connection refused")
+		door.set(nil)
+		want(5*time.Second, waiting+`1h\d\ds, position 1 of 1`)
+		if err := holder.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		got := <-ended
+		want(0, "")
+		defer got.Close()
+		// Nothing is drawn once the command has the terminal.
+		k.say.Progress(term.SlotQueue, "late")
+		want(0, "")
+	})
+}
+
+// At the head of the queue, the progress shows the --min-hold that the wait is for.
+func TestProgressOfAReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		m := holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("ann"))
+		holder, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := reserve.For(t.Context(), holder, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		k, shown, stop := screened(t, srv)
+		defer stop()
+		ended := make(chan *tenure, 1)
+		go func() {
+			got, err := k.take(nil)
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- got
+		}()
+		time.Sleep(time.Minute)
+		if got := shown(); !strings.Contains(got, "held by ann for ") || !strings.Contains(got, "position 1 of 1") {
+			t.Errorf("behind the holder: %q", got)
+		}
+		if err := holder.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if got := shown(); !strings.Contains(got, "waiting for job: held until 2000-01-01T01:00:0") || !strings.Contains(got, "by ann (--min-hold)") {
+			t.Errorf("after its end: %q", got)
+		}
+		(<-ended).Close()
+	})
+}

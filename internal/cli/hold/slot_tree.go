@@ -1,0 +1,103 @@
+package hold
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/term"
+	"holdfast/zk"
+)
+
+// slotTreeFlags are the flags of the kinds of lock that are made of others: slots and trees.
+type slotTreeFlags struct{ slot, tree bool }
+
+func (f *slotTreeFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.slot, "slot", false, "with --of N: acquire one of the slots 0 to N-1, the lowest that is free. Nobody else has its number. The command of run has it in HOLDFAST_SLOT, and lock prints slot=N")
+	cmd.Flags().BoolVar(&f.tree, "tree", false, "acquire LOCK together with everything below it: a lock of db excludes db/a, and db/a and db/b go side by side. The first word of LOCK is the tree. All users of that name and of names below it must give --tree; others are refused")
+}
+
+// check refuses flags that do not go together.
+func (f *slotTreeFlags) check(cmd *cobra.Command) error {
+	given := func(name string) bool { return cmd.Flags().Changed(name) }
+	switch {
+	case f.slot && !given("of"):
+		return term.Usage("", "--slot needs --of N, the number of slots")
+	case f.slot && given("permits"):
+		return term.Usage("to hold several slots, run the command several times", "--slot and --permits do not go together")
+	case f.slot && given("layout"):
+		return term.Usage("", "--slot and --layout do not go together")
+	}
+	if !f.tree {
+		return nil
+	}
+	for _, name := range []string{"shared", "exclusive", "of", "slot", "also", "node"} {
+		if given(name) {
+			return term.Usage("", "--tree and --%s do not go together", name)
+		}
+	}
+	return nil
+}
+
+// A place is where a lock is in a tree. It is empty without --tree.
+type place struct {
+	root  string   // the path of the tree
+	below string   // of the lock in the tree
+	above []string // the queues of its ancestors, the nearest first
+}
+
+// place splits the path of a lock. With --tree, it returns the path of the lock's queue.
+func (f *slotTreeFlags) place(name, path string) (place, string, error) {
+	if !f.tree {
+		return place{}, path, nil
+	}
+	first, below, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	if strings.HasPrefix(first, conn.TreePart) {
+		return place{}, "", term.Usage("choose another name", "lock name %q: names of queues in a tree begin with %s", term.Cut(name, 100), conn.TreePart)
+	}
+	p := place{root: strings.TrimSuffix(path, "/"+below), below: below}
+	if below == "" {
+		p.root = path
+	}
+	queue := p.root + "/" + zk.EscapeName("/")
+	if below == "" {
+		return p, queue, nil
+	}
+	name = ""
+	for _, part := range strings.Split(below, "/") {
+		p.above = append([]string{queue}, p.above...)
+		name += zk.EscapeName("/" + part)
+		queue = p.root + "/" + name
+	}
+	return p, queue, nil
+}
+
+// treeName returns the name of an ancestor of the lock in its tree, from the path of the ancestor's queue.
+func (k *Taker) treeName(path string) string {
+	below, err := zk.UnescapeName(strings.TrimPrefix(path, k.root+"/"))
+	if err != nil {
+		return k.LockName(path)
+	}
+	return strings.TrimSuffix(k.LockName(k.root)+below, "/")
+}
+
+// blocking returns the places in a queue that can keep this command waiting. In the queues of its ancestors in a
+// tree, it shares with readers.
+func (k *Taker) blocking(path string, queue []holdfast.Entry) []holdfast.Entry {
+	if !slices.Contains(k.above, path) {
+		return queue
+	}
+	return slices.DeleteFunc(queue, func(e holdfast.Entry) bool { return e.Shared })
+}
+
+// slotVariable returns HOLDFAST_SLOT for the command, or nothing.
+func (k *Taker) slotVariable(h *holdfast.Hold) []string {
+	if !k.Kind.slot {
+		return nil
+	}
+	return []string{fmt.Sprintf("HOLDFAST_SLOT=%d", h.Slot())}
+}

@@ -1,0 +1,209 @@
+package hold
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/internal/cli/term"
+	"holdfast/internal/locks"
+	"holdfast/internal/supervise"
+)
+
+// statusFile is --status-file: what happened, for programs.
+type statusFile struct {
+	path  string
+	start time.Time
+}
+
+func (f *statusFile) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.path, "status-file", "", "when run ends, write to this file as JSON what happened; an older file is removed first. See Status file above")
+}
+
+// check refuses a file that cannot be written, before the wait. It removes an older file: if this process
+// crashes, there is none.
+func (f *statusFile) check() error {
+	f.start = time.Now()
+	if f.path == "" {
+		return nil
+	}
+	const hint = "give the path of a file in a directory that you can write to"
+	shown := term.Cut(f.path, 100)
+	info, err := os.Lstat(f.path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return term.Usage(hint, "--status-file %s: it exists and is not a regular file", shown)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return term.Usage(hint, "--status-file %s: %v", shown, withoutPath(err))
+	}
+	temporary, err := createBeside(f.path)
+	if err != nil {
+		return term.Usage(hint, "--status-file %s: cannot write there: %v", shown, withoutPath(err))
+	}
+	_ = temporary.Close()
+	if err := os.Remove(temporary.Name()); err != nil {
+		return term.Usage(hint, "--status-file %s: cannot remove a file there: %v", shown, withoutPath(err))
+	}
+	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return term.Usage(hint, "--status-file %s: cannot remove the old file: %v", shown, withoutPath(err))
+	}
+	return nil
+}
+
+// createBeside makes a new file beside path. Nobody can guess its name and put a link there.
+func createBeside(path string) (*os.File, error) {
+	return os.OpenFile(fmt.Sprintf("%s.%016x.tmp", path, rand.Uint64()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+}
+
+// withoutPath returns err without the path.
+func withoutPath(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
+}
+
+// RunStatus is the status file.
+type RunStatus struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Lock       string            `json:"lock"`
+	Path       string            `json:"path"`
+	Outcome    string            `json:"outcome"`
+	Ran        bool              `json:"ran"`            // the command was started
+	ExitCode   int               `json:"exit_code"`      // of holdfast run
+	ExitedBy   string            `json:"exit_code_from"` // command or holdfast
+	Command    *CommandStatus    `json:"command,omitempty"`
+	Signal     int               `json:"signal,omitempty"` // the number of the one that ended the wait
+	Error      string            `json:"error,omitempty"`
+	Owner      string            `json:"owner"`
+	Why        string            `json:"why"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Token      string            `json:"token,omitempty"`
+	Session    string            `json:"session,omitempty"`
+	WaitedMS   int64             `json:"waited_ms"`
+	HeldMS     int64             `json:"held_ms"`
+	EndedAt    time.Time         `json:"ended_at"`
+}
+
+// CommandStatus is how the command ended.
+type CommandStatus struct {
+	ExitCode *int `json:"exit_code,omitempty"` // absent if a signal killed it
+	Signal   int  `json:"signal,omitempty"`    // its number
+}
+
+// The outcomes in the status file.
+const (
+	outcomeExited      = "exited"       // the command ran and exited
+	outcomeKilled      = "killed"       // the command ran, and a signal killed it
+	outcomeLost        = "lost"         // the lock was lost while the command ran
+	outcomeNotRecorded = "not-recorded" // the command succeeded, and the job is not recorded as done
+	outcomeUncertain   = "uncertain"    // the command succeeded, and nobody knows whether the job is recorded as done
+	outcomeOverdue     = "overdue"      // the command was stopped after --max-hold
+	outcomeBusy        = "busy"         // the lock was busy
+	outcomeDone        = "already-done" // --once-per or --once-key
+	outcomeInterrupted = "interrupted"  // a signal ended the wait
+	outcomeCannotStart = "cannot-start" // the command cannot be executed, or was not found
+	outcomeFailed      = "failed"       // holdfast failed
+)
+
+// outcomes are all of them.
+var outcomes = []string{
+	outcomeExited, outcomeKilled, outcomeLost, outcomeNotRecorded, outcomeUncertain, outcomeOverdue, outcomeBusy, outcomeDone,
+	outcomeInterrupted, outcomeCannotStart, outcomeFailed,
+}
+
+// A runRecord is what the taker knows about its run.
+type runRecord struct {
+	acquired, released time.Time // zero if not
+	token              int64
+	session            int64
+	started            bool
+	out                supervise.Outcome // if it was started
+}
+
+// held notes that the lock is held.
+func (r *runRecord) held(k *Taker, h *holdfast.Hold) {
+	r.acquired, r.token, r.session = time.Now(), k.token(h), h.SessionID()
+}
+
+// ended notes how the command ended. err is why it was not started.
+func (r *runRecord) ended(out supervise.Outcome, err error) {
+	r.started, r.out = err == nil, out
+}
+
+// write writes the file, if the user wants one. err is the error of run, and code is its exit code.
+func (f *statusFile) write(k *Taker, err error, code int) error {
+	if f.path == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := term.JSON(&b, f.status(k, err, code, time.Now())); err != nil {
+		return err
+	}
+	return replaceFile(f.path, b.Bytes(), 0)
+}
+
+func (f *statusFile) status(k *Taker, err error, code int, now time.Time) RunStatus {
+	r := &k.record
+	s := RunStatus{
+		APIVersion: term.APIVersion, Kind: "RunStatus", Lock: k.Name, Path: k.Path, Ran: r.started, ExitCode: code, ExitedBy: "holdfast",
+		Owner: k.Who, Why: k.why, Labels: k.Labels, EndedAt: now.UTC().Truncate(time.Millisecond),
+	}
+	waited := now
+	if !r.acquired.IsZero() {
+		waited = r.acquired
+		released := r.released
+		if released.IsZero() {
+			released = now
+		}
+		s.HeldMS = released.Sub(r.acquired).Milliseconds()
+		s.Token, s.Session = strconv.FormatInt(r.token, 10), locks.SessionText(r.session)
+	}
+	s.WaitedMS = waited.Sub(f.start).Milliseconds()
+	if r.started {
+		s.Command = &CommandStatus{Signal: r.out.Signal}
+		if r.out.Signal == 0 {
+			s.Command.ExitCode = &r.out.Code
+		}
+	}
+	own, failed := errors.AsType[*term.Fault](err)
+	stopped, silent := errors.AsType[term.ExitCode](err)
+	switch {
+	case err == nil || silent && r.started:
+		s.Outcome, s.ExitedBy = outcomeExited, "command"
+		if r.out.Signal != 0 {
+			s.Outcome = outcomeKilled
+		}
+	case silent:
+		s.Outcome, s.Signal = outcomeInterrupted, int(stopped)-term.ExitSignal
+	case errors.Is(err, errDone):
+		s.Outcome = outcomeDone
+	case failed && own.Code == term.ExitBusy:
+		s.Outcome = outcomeBusy
+	case errors.Is(err, errNotRecorded):
+		s.Outcome = outcomeNotRecorded
+	case errors.Is(err, holdfast.ErrUncertain):
+		s.Outcome = outcomeUncertain
+	case failed && own.Code == term.ExitLost:
+		s.Outcome = outcomeLost
+	case failed && own.Code == term.ExitOverdue:
+		s.Outcome = outcomeOverdue
+	case failed && (own.Code == term.ExitCannotExec || own.Code == term.ExitNotFound):
+		s.Outcome = outcomeCannotStart
+	default:
+		s.Outcome = outcomeFailed
+	}
+	if err != nil && !silent {
+		s.Error = term.Cut(err.Error(), 1000)
+	}
+	return s
+}
