@@ -13,7 +13,7 @@
 // Without configuration, the locks are in a directory that the user's processes share. --server or
 // HOLDFAST_SERVER gives a ZooKeeper ensemble instead.
 //
-// Each subcommand has a file of its name. The flags of serve are in serve_*.go, one file per group.
+// Each subcommand has a file of its name.
 // Other files are shared: root.go (the command line), topics.go (help), beside.go (the programs beside this one), kinds.go (kinds of lock),
 // acquire.go (the wait for a lock), notice.go (messages during the wait), elect_http.go (the answers of elect --http),
 // nested.go (a holdfast below another one).
