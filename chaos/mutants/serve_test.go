@@ -90,18 +90,18 @@ func ofServe() []mutant {
 		},
 		{
 			number: 867, bug: "every user may connect to a socket that is for a group", where: "–",
-			edits: []edit{{"cmd/holdfast/serve_listen.go", "return os.Chmod(socket, 0o660)", "return os.Chmod(socket, 0o666)"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestSocketIsForAGroup"},
+			edits: []edit{{"internal/cli/serve/listen.go", "return os.Chmod(socket, 0o660)", "return os.Chmod(socket, 0o666)"}},
+			pkg:   "internal/cli/serve", tests: []string{"TestSocketIsForAGroup"},
 		},
 		{
 			number: 868, bug: "a socket is for the group that it happens to be made with", where: "–",
-			edits: []edit{{"cmd/holdfast/serve_listen.go", "if err := os.Lchown(socket, -1, gid); err != nil {", "if err := os.Lchown(socket, -1, -1); err != nil {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestSocketIsForAGroup"},
+			edits: []edit{{"internal/cli/serve/listen.go", "if err := os.Lchown(socket, -1, gid); err != nil {", "if err := os.Lchown(socket, -1, -1); err != nil {"}},
+			pkg:   "internal/cli/serve", tests: []string{"TestSocketIsForAGroup"},
 		},
 		{
 			number: 875, bug: "the socket of a busy server is replaced", where: "ours until 27 November",
-			edits: []edit{{"cmd/holdfast/serve_listen.go", "!errors.Is(err, syscall.ECONNREFUSED) {", "errors.Is(err, syscall.EPIPE) {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestABusySocketIsNotReplaced"},
+			edits: []edit{{"internal/cli/serve/listen.go", "!errors.Is(err, syscall.ECONNREFUSED) {", "errors.Is(err, syscall.EPIPE) {"}},
+			pkg:   "internal/cli/serve", tests: []string{"TestABusySocketIsNotReplaced"},
 		},
 		{
 			number: 877, bug: "a user who may not connect to the socket of the server waits for ever", where: "ours until 27 November",
@@ -110,7 +110,7 @@ func ofServe() []mutant {
 		},
 		{
 			number: 876, bug: "with umask 0, another user connects to a socket before its mode is set", where: "ours until 27 November",
-			edits: []edit{{"cmd/holdfast/serve_listen_unix.go", "syscall.Umask(0o077)", "syscall.Umask(0)"}},
+			edits: []edit{{"internal/cli/serve/listen_unix.go", "syscall.Umask(0o077)", "syscall.Umask(0)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestSocketIsPrivateFromTheFirstMoment"},
 		},
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/cli/serve"
 	"holdfast/internal/daemon"
 	"holdfast/zkserver"
 )
@@ -53,7 +54,7 @@ func blocks(docs, language string) []string {
 
 func TestEveryFlagOfServeIsDocumented(t *testing.T) {
 	var want []string
-	newServe().Flags().VisitAll(func(f *pflag.Flag) {
+	serve.New().Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
 			want = append(want, "--"+f.Name)
 		}
@@ -71,7 +72,7 @@ func TestDocumentedConfigurationsAreUnderstood(t *testing.T) {
 		if err := os.WriteFile(path, []byte(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		from, err := readConfig(newServe().Flags(), path)
+		from, err := serve.ReadConfig(serve.New().Flags(), path)
 		if err != nil {
 			t.Errorf("%v in\n%s", err, block)
 		}

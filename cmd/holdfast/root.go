@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/cli/hold/shard"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/program"
+	"holdfast/internal/cli/serve"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/cli/usage"
 	"holdfast/internal/cli/version"
@@ -80,7 +81,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newBeside("tf", "Run Terraform or OpenTofu with its state and its lock here"),
 		newBeside("mcp", "Give a coding agent locks over the Model Context Protocol"),
 	)
-	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())
+	root.AddCommand(serve.New(), serve.NewCheck(), serve.NewBackup(), newVersion())
 	root.AddCommand(conn.NewConfig(g), newCompletion(), man.New())
 	root.AddCommand(newTopics(g)...)
 	root.SetHelpCommand(newHelp())

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/dashboard"
+	"holdfast/internal/cli/serve"
 )
 
 const (
@@ -58,10 +57,7 @@ func TestSystemdUnitOfThePageStartsAUI(t *testing.T) {
 // The settings that the packages install are ones that the commands accept.
 func TestSettingsOfThePackages(t *testing.T) {
 	t.Parallel()
-	var f serveFlags
-	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	f.register(flags)
-	if _, err := readConfig(flags, "../../contrib/systemd/serve.yaml"); err != nil {
+	if _, err := serve.ReadConfig(serve.New().Flags(), "../../contrib/systemd/serve.yaml"); err != nil {
 		t.Error(err)
 	}
 	config, err := os.ReadFile("../../contrib/systemd/config.yaml")
@@ -89,7 +85,7 @@ func TestSystemdUnitStartsAServeThatThereIs(t *testing.T) {
 	if len(words) < 2 || words[0] != "/usr/bin/holdfast" || words[1] != "serve" {
 		t.Fatalf("ExecStart=%s", settings["ExecStart"])
 	}
-	serve := newServe()
+	serve := serve.New()
 	if err := serve.ParseFlags(words[2:]); err != nil || serve.Flags().NArg() > 0 {
 		t.Errorf("ExecStart: %v, %q", err, serve.Flags().Args())
 	}

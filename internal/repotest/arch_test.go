@@ -23,6 +23,7 @@ import (
 //	holdfast, cmd/holdfast, internal/lockwatch, internal/locks → internal/budget
 //	cmd/holdfast → internal/cli/conn → internal/cli/host, internal/cli/term
 //	cmd/holdfast → internal/cli/bench → internal/cli/conn, holdfast
+//	cmd/holdfast → internal/cli/serve → internal/cli/certs, internal/cli/host, internal/daemon, zklocal, zkserver
 //	cmd/holdfast → internal/cli/doctor → internal/cli/conn, internal/cli/job, internal/cli/see
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
 //	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/locks, internal/waitgraph
@@ -277,6 +278,11 @@ var arrows = map[string]part{
 		external:  []string{"github.com/spf13", "golang.org/x/sys"},
 		reason:    "an examination reads, and acquires no lock: it knows no other command",
 	},
+	"internal/cli/serve": {
+		mayImport: []string{"internal/cli/certs", "internal/cli/conn", "internal/cli/host", "internal/cli/term", "internal/cli/version", "internal/daemon", "internal/supervise", "internal/watchdog", "zklocal", "zkserver"},
+		external:  []string{"github.com/spf13", "go.yaml.in/yaml/v3"},
+		reason:    "the server knows no lock and no client: it knows no other command",
+	},
 	"internal/cli/bench": {
 		mayImport: []string{"", "internal/cli/conn", "internal/cli/term", "internal/duration", "internal/supervise", "zk"},
 		external:  []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/spf13", "golang.org/x/sync"},
@@ -358,6 +364,7 @@ var arrows = map[string]part{
 			"internal/cli/outer",
 			"internal/cli/program",
 			"internal/cli/see",
+			"internal/cli/serve",
 			"internal/cli/show",
 			"internal/cli/term",
 			"internal/cli/usage",

@@ -75,6 +75,10 @@ var readings = []reading{
 		order: `doctor server tls locks store machine owner finding`,
 	},
 	{
+		dir: "internal/cli/serve", pkg: "holdfast/internal/cli/serve", atMost: 2,
+		order: `serve listen config reload auth limits backup check`,
+	},
+	{
 		dir: "internal/cli/bench", pkg: "holdfast/internal/cli/bench", atMost: 0,
 		order: `bench ground guard histogram`,
 	},

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"crypto/tls"
@@ -25,7 +25,7 @@ type listener struct {
 
 // checkAddresses refuses addresses that other machines can reach, unless clients must authenticate or
 // --insecure is given. Every client that connects can acquire every lock.
-func (f *serveFlags) checkAddresses() error {
+func (f *settings) checkAddresses() error {
 	for _, addr := range f.listen {
 		open, err := f.reachable("listen", addr)
 		if err != nil {
@@ -59,7 +59,7 @@ func (f *serveFlags) checkAddresses() error {
 }
 
 // reachable reports whether other machines can connect to addr.
-func (f *serveFlags) reachable(flag, addr string) (bool, error) {
+func (f *settings) reachable(flag, addr string) (bool, error) {
 	tcp, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
 		return false, term.Usage("give an address such as 127.0.0.1:2181", "%s %s: %w", f.from.Name(flag), addr, err)
@@ -69,7 +69,7 @@ func (f *serveFlags) reachable(flag, addr string) (bool, error) {
 
 // listeners opens the addresses of --listen, --listen-tls and --unix. If it fails, it also returns the
 // listeners that it has opened.
-func (f *serveFlags) listeners(keys *certs.Keyring) ([]listener, error) {
+func (f *settings) listeners(keys *certs.Keyring) ([]listener, error) {
 	var all []listener
 	for _, addr := range f.listen {
 		l, err := net.Listen("tcp", addr)
@@ -99,7 +99,7 @@ func (f *serveFlags) listeners(keys *certs.Keyring) ([]listener, error) {
 const noGroup = -1
 
 // checkGroup finds the number of the group of --unix-group.
-func (f *serveFlags) checkGroup() error {
+func (f *settings) checkGroup() error {
 	f.gid = noGroup
 	if f.group == "" {
 		return nil

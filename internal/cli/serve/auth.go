@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 	"holdfast/zkserver"
 )
 
-// serveAuthFlags are the flags for users. Passwords come from files, because others can read the
+// authFlags are the flags for users. Passwords come from files, because others can read the
 // command line and the environment.
-type serveAuthFlags struct {
+type authFlags struct {
 	users, super string // files
 	required     []string
 }
 
-func (a *serveAuthFlags) register(f *pflag.FlagSet) {
+func (a *authFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&a.users, "auth-users", "", "file of the users for SASL DIGEST-MD5, one line user:password each; other users must not be able to read it")
 	f.StringVar(&a.super, "auth-super", "", "file with the digest of the superuser, user:base64(sha1(user:password)); other users must not be able to read it")
 	f.StringSliceVar(&a.required, "auth-required", nil, "refuse all requests of clients that have not authenticated by one of these: digest, sasl, x509")
@@ -29,7 +29,7 @@ func (a *serveAuthFlags) register(f *pflag.FlagSet) {
 
 // reload reads the files again and gives their users to a running server. If a file is invalid, the
 // server keeps its present users.
-func (a *serveAuthFlags) reload(ctx context.Context, server *zkserver.Server, from certs.Origins, clientCA string, log *slog.Logger) {
+func (a *authFlags) reload(ctx context.Context, server *zkserver.Server, from certs.Origins, clientCA string, log *slog.Logger) {
 	var cfg zkserver.Config
 	err := a.apply(&cfg, from, clientCA)
 	if err == nil {
@@ -43,7 +43,7 @@ func (a *serveAuthFlags) reload(ctx context.Context, server *zkserver.Server, fr
 }
 
 // apply puts the flags into cfg and validates it.
-func (a *serveAuthFlags) apply(cfg *zkserver.Config, from certs.Origins, clientCA string) error {
+func (a *authFlags) apply(cfg *zkserver.Config, from certs.Origins, clientCA string) error {
 	if a.required != nil && len(a.required) == 0 {
 		return term.Usage("leave it out to serve clients that have not authenticated", "%s is empty: want digest, sasl or x509", from.Name("auth-required"))
 	}

@@ -1,10 +1,12 @@
-package main
+// Package serve has the commands serve, check and backup: a store in a directory, and its server.
+package serve
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -31,7 +33,8 @@ import (
 // shutdownPatience is how long serve answers requests that it has received, before it stops.
 const shutdownPatience = 5 * time.Second
 
-type serveFlags struct {
+// settings are the flags of serve.
+type settings struct {
 	dir      string
 	listen   []string
 	unix     []string
@@ -42,8 +45,8 @@ type serveFlags struct {
 	linger   time.Duration
 	tick     time.Duration
 	tls      certs.Flags
-	auth     serveAuthFlags
-	limits   serveLimitsFlags
+	auth     authFlags
+	limits   limitsFlags
 	log      term.ServerLog
 	config   string // file
 	detached bool
@@ -52,8 +55,9 @@ type serveFlags struct {
 	from  certs.Origins  // of the values from the file
 }
 
-func newServe() *cobra.Command {
-	var f serveFlags
+// New returns the command serve.
+func New() *cobra.Command {
+	var f settings
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve the store in a directory to ZooKeeper clients",
@@ -76,7 +80,7 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			f.flags = cmd.Flags()
 			if f.config != "" {
-				if f.from, err = readConfig(cmd.Flags(), f.config); err != nil {
+				if f.from, err = ReadConfig(cmd.Flags(), f.config); err != nil {
 					return err
 				}
 			}
@@ -92,7 +96,7 @@ Exit codes:
 	return cmd
 }
 
-func (f *serveFlags) register(flags *pflag.FlagSet) {
+func (f *settings) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.dir, "data-dir", "", "directory of the store (default $XDG_STATE_HOME/holdfast)")
 	flags.StringArrayVar(&f.listen, "listen", nil, "TCP address without encryption, such as 127.0.0.1:2181; repeatable")
 	flags.StringArrayVar(&f.unix, "unix", nil, "path of another Unix socket; repeatable")
@@ -110,7 +114,8 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	_ = flags.MarkHidden(watchdog.DetachedFlag[2:])
 }
 
-func (f *serveFlags) serve(stdout io.Writer) (err error) {
+// serve opens the store and serves it until a signal, or the end of --linger.
+func (f *settings) serve(stdout io.Writer) (err error) {
 	var kept []string
 	if f.detached {
 		host.CloseInherited()
@@ -128,36 +133,55 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	dir := f.dir
-	if dir == "" {
-		if dir, err = conn.DefaultDir(); err != nil {
-			return err
-		}
-	}
-	if limit, by := daemon.LimitMemory(); limit > 0 {
-		log.Info("serve: the memory is limited", "bytes", limit, "by", by)
+	cfg, err := f.store(log)
+	if err != nil {
+		return err
 	}
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, slices.Concat(supervise.StopSignals, supervise.ReloadSignals)...)
-	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log, OneMachine: len(f.listen)+len(f.tls.Listen) == 0}
-	if err := f.limits.apply(&cfg); err != nil {
-		return err
-	}
-	if err := f.auth.apply(&cfg, f.from, f.tls.ClientCA); err != nil {
-		return err
-	}
 	hosting, err := zklocal.OpenHost(cfg)
 	if err != nil {
 		return err
 	}
 	defer hosting.Close()
 	opened := hosting.Server().Stats()
-	log.Info("serve: this process hosts the directory", "dir", dir, "pid", os.Getpid(), "version", version.Info().Version,
+	log.Info("serve: this process hosts the directory", "dir", cfg.Dir, "pid", os.Getpid(), "version", version.Info().Version,
 		"sessions", opened.Sessions, "znodes", opened.Znodes, "zxid", opened.LastZxid)
+	s := &service{settings: f, log: log, keys: keys, hosting: hosting}
+	return s.run(signals, stdout)
+}
 
-	lines := []string{"listening unix " + hosting.Socket()}
-	listeners, err := f.listeners(keys)
+// store returns the configuration of the store and its server.
+func (f *settings) store(log *slog.Logger) (zkserver.Config, error) {
+	cfg := zkserver.Config{Dir: f.dir, TickTime: f.tick, Linger: f.linger, Logger: log, OneMachine: len(f.listen)+len(f.tls.Listen) == 0}
+	if cfg.Dir == "" {
+		var err error
+		if cfg.Dir, err = conn.DefaultDir(); err != nil {
+			return cfg, err
+		}
+	}
+	if limit, by := daemon.LimitMemory(); limit > 0 {
+		log.Info("serve: the memory is limited", "bytes", limit, "by", by)
+	}
+	if err := f.limits.apply(&cfg); err != nil {
+		return cfg, err
+	}
+	return cfg, f.auth.apply(&cfg, f.from, f.tls.ClientCA)
+}
+
+// A service is a store that is served.
+type service struct {
+	*settings
+	log     *slog.Logger
+	keys    *certs.Keyring
+	hosting *zklocal.Host
+}
+
+// run opens all addresses, says so, and serves until a signal or a failure.
+func (s *service) run(signals <-chan os.Signal, stdout io.Writer) error {
+	lines := []string{"listening unix " + s.hosting.Socket()}
+	listeners, err := s.listeners(s.keys)
 	for _, l := range listeners {
 		defer l.Close()
 		lines = append(lines, fmt.Sprintf("listening %s %s", l.protocol, l.Addr()))
@@ -170,64 +194,76 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	defer helpers.Wait()
 	defer end()
 	failed := make(chan error, len(listeners)+1)
-	if f.admin != "" {
-		l, err := net.Listen("tcp", f.admin)
+	if s.admin != "" {
+		l, err := net.Listen("tcp", s.admin)
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.from.Name("admin"), err)
+			return fmt.Errorf("%s: %w", s.from.Name("admin"), err)
 		}
 		lines = append(lines, fmt.Sprintf("listening admin %s", l.Addr()))
 		build := version.Info()
-		page := daemon.NewMetrics(hosting.Server().Stats, keys.Expires(), daemon.Build{Version: build.Version, Commit: build.Commit, Go: build.Go})
-		admin := daemon.NewAdmin(hosting.Server(), page, f.insecure, log)
+		page := daemon.NewMetrics(s.hosting.Server().Stats, s.keys.Expires(), daemon.Build{Version: build.Version, Commit: build.Commit, Go: build.Go})
+		admin := daemon.NewAdmin(s.hosting.Server(), page, s.insecure, s.log)
 		defer admin.Close()
 		helpers.Go(func() {
-			if err := admin.Serve(daemon.SharedListener(l, hosting.Server(), daemon.AdminConnections)); !errors.Is(err, http.ErrServerClosed) {
+			if err := admin.Serve(daemon.SharedListener(l, s.hosting.Server(), daemon.AdminConnections)); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 			}
 		})
 	}
 	for _, l := range listeners {
-		go func() { failed <- hosting.Server().Serve(l) }()
+		go func() { failed <- s.hosting.Server().Serve(l) }()
 	}
-	log.Info("serve: connections that the limits, the open files and the memory allow", "connections", hosting.Server().Stats().ConnectionsMost)
+	s.log.Info("serve: connections that the limits, the open files and the memory allow", "connections", s.hosting.Server().Stats().ConnectionsMost)
+	if err := s.announce(stdout, lines); err != nil {
+		return err
+	}
+	systemd := daemon.NewNotifier(s.log)
+	systemd.Ready()
+	helpers.Go(func() { systemd.Watchdog(ctx, s.hosting.Server().Alive) })
+	return s.wait(ctx, signals, failed, systemd)
+}
+
+// announce prints the addresses, and that serve is ready.
+func (s *service) announce(stdout io.Writer, lines []string) error {
 	for _, line := range append(lines, host.Ready) {
-		if _, err := fmt.Fprintln(stdout, line); err != nil && !f.detached {
+		if _, err := fmt.Fprintln(stdout, line); err != nil && !s.detached {
 			return fmt.Errorf("serve: stdout: %w", err) // a detached host outlives the process that started it
 		}
 	}
-	if f.detached {
+	if s.detached {
 		host.ForgetStdout()
 	}
+	return nil
+}
 
-	systemd := daemon.NewNotifier(log)
-	systemd.Ready()
-	helpers.Go(func() { systemd.Watchdog(ctx, hosting.Server().Alive) })
+// wait returns when a signal stops serve, nobody has used the store for --linger, or something failed.
+func (s *service) wait(ctx context.Context, signals <-chan os.Signal, failed <-chan error, systemd *daemon.Notifier) error {
 	for {
 		select {
 		case sig := <-signals:
 			if slices.Contains(supervise.ReloadSignals, sig) {
 				systemd.Reloading()
-				keys.Reload()
-				f.reload(ctx, hosting.Server(), log)
+				s.keys.Reload()
+				s.reload(ctx, s.hosting.Server(), s.log)
 				systemd.Ready()
 				continue
 			}
-			log.Info("serve: stopping", "signal", sig)
+			s.log.Info("serve: stopping", "signal", sig)
 			systemd.Stopping()
-			return shutdown(hosting)
-		case <-hosting.Done():
-			return hosting.Err() // nil after --linger
+			return shutdown(s.hosting)
+		case <-s.hosting.Done():
+			return s.hosting.Err() // nil after --linger
 		case err := <-failed:
 			if !errors.Is(err, zkserver.ErrServerClosed) {
 				return fmt.Errorf("serve: %w", err)
 			}
-			failed = nil // host.Done is next and has the cause
+			failed = nil // Done is next and has the cause
 		}
 	}
 }
 
 // check validates the flags before serve opens anything.
-func (f *serveFlags) check() error {
+func (f *settings) check() error {
 	switch {
 	case f.linger < 0:
 		return term.Usage("", "%s %v: must not be negative", f.from.Name("linger"), f.linger)

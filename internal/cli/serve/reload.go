@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // reload reads the configuration file and the files of users again, and gives their limits and
 // users to a running server. If the file is invalid, nothing changes. If the users are invalid, the present users
 // stay. All other settings need a restart; reload logs the names of changed ones.
-func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, log *slog.Logger) {
+func (f *settings) reload(ctx context.Context, server *zkserver.Server, log *slog.Logger) {
 	fresh, flags, err := f.readAgain()
 	if err != nil {
 		log.Error("serve: configuration not reloaded; the present one stays in force", "err", err)
@@ -31,8 +31,8 @@ func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, log *s
 }
 
 // readAgain returns the flags of f's command line, with the present values of the configuration file.
-func (f *serveFlags) readAgain() (*serveFlags, *pflag.FlagSet, error) {
-	fresh, flags := new(serveFlags), pflag.NewFlagSet("serve", pflag.ContinueOnError)
+func (f *settings) readAgain() (*settings, *pflag.FlagSet, error) {
+	fresh, flags := new(settings), pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	fresh.register(flags)
 	var err error
 	f.flags.Visit(func(given *pflag.Flag) {
@@ -50,15 +50,15 @@ func (f *serveFlags) readAgain() (*serveFlags, *pflag.FlagSet, error) {
 		}
 	})
 	if err == nil && f.config != "" {
-		fresh.from, err = readConfig(flags, f.config)
+		fresh.from, err = ReadConfig(flags, f.config)
 	}
 	return fresh, flags, err
 }
 
 // changedForGood returns the names of changed flags that need a restart, sorted.
-func (f *serveFlags) changedForGood(now *pflag.FlagSet) (names []string) {
+func (f *settings) changedForGood(now *pflag.FlagSet) (names []string) {
 	reloaded := pflag.NewFlagSet("reloaded", pflag.ContinueOnError)
-	var scratch serveFlags
+	var scratch settings
 	scratch.auth.register(reloaded)
 	scratch.limits.registerLimits(reloaded)
 	now.VisitAll(func(flag *pflag.Flag) {

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"errors"
@@ -13,7 +13,8 @@ import (
 	"holdfast/zkserver"
 )
 
-func newCheck() *cobra.Command {
+// NewCheck returns the command check.
+func NewCheck() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check DIR",
 		Short: "Check the store in a directory",

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"time"
@@ -9,9 +9,9 @@ import (
 	"holdfast/zkserver"
 )
 
-// serveLimitsFlags are the limits for clients: the limits of zkserver that depend on the clients, and
+// limitsFlags are the limits for clients: the limits of zkserver that depend on the clients, and
 // not on the protocol.
-type serveLimitsFlags struct {
+type limitsFlags struct {
 	limits zkserver.Limits
 	words  []string
 	quota  bool
@@ -21,7 +21,7 @@ type serveLimitsFlags struct {
 	containers time.Duration
 }
 
-func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
+func (l *limitsFlags) register(f *pflag.FlagSet) {
 	l.registerLimits(f)
 	term.DurationVar(f, &l.containers, "container-check-interval", "", time.Minute, "how often to remove empty containers and nodes whose TTL has expired")
 	f.BoolVar(&l.ttl, "ttl-nodes", true, "allow nodes with a TTL, which Apache ZooKeeper refuses by default")
@@ -31,7 +31,7 @@ func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
 }
 
 // registerLimits registers the flags that HUP reloads.
-func (l *serveLimitsFlags) registerLimits(f *pflag.FlagSet) {
+func (l *limitsFlags) registerLimits(f *pflag.FlagSet) {
 	for _, limit := range []struct {
 		field *int
 		name  string
@@ -50,7 +50,7 @@ func (l *serveLimitsFlags) registerLimits(f *pflag.FlagSet) {
 	term.DurationVar(f, &l.limits.HandshakeTime, "handshake-timeout", "", 0, "maximum time from the connect, or from the start of TLS, to a complete connect request (default 10s); -1s is no limit")
 }
 
-func (l *serveLimitsFlags) apply(cfg *zkserver.Config) error {
+func (l *limitsFlags) apply(cfg *zkserver.Config) error {
 	cfg.Limits, cfg.FourLetterWords = l.limits, l.words
 	cfg.EnforceQuota, cfg.QuotaWritable = l.quota, l.quotas
 	cfg.NoTTLNodes, cfg.ContainerCheckInterval = !l.ttl, l.containers

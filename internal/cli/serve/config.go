@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"errors"
@@ -14,9 +14,9 @@ import (
 	"holdfast/internal/cli/term"
 )
 
-// readConfig sets the flags that the command line does not set from a YAML file. Its keys are the
+// ReadConfig sets the flags that the command line does not set from a YAML file. Its keys are the
 // names of flags. The flags parse the values, so both places have the same syntax.
-func readConfig(flags *pflag.FlagSet, path string) (certs.Origins, error) {
+func ReadConfig(flags *pflag.FlagSet, path string) (certs.Origins, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, term.Misconfigured("", "serve: --config: %w", err)

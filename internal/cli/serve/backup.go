@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"github.com/spf13/cobra"
@@ -7,7 +7,8 @@ import (
 	"holdfast/zkserver"
 )
 
-func newBackup() *cobra.Command {
+// NewBackup returns the command backup.
+func NewBackup() *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup DIR COPY",
 		Short: "Copy the store in a directory, even while a server runs",
