@@ -207,6 +207,10 @@ var arrows = map[string]part{
 		external:  []string{"github.com/spf13"},
 		reason:    "a manual page is made of the help of a command, whichever it is",
 	},
+	"internal/cli/deadlock": {
+		mayImport: []string{"internal/budget", "internal/cli/conn", "internal/cli/term", "internal/locks", "internal/waitgraph", "zk"},
+		reason:    "a client that waits is told of a cycle by whatever command it runs in: this package knows none, and acquires no lock",
+	},
 	"internal/cli/usage": {
 		external: []string{"github.com/spf13"},
 		reason:   "a help is printed from tables and from the flags of a command: this package knows no command",
@@ -347,6 +351,7 @@ var arrows = map[string]part{
 			"internal/cli/certs",
 			"internal/cli/complete",
 			"internal/cli/conn",
+			"internal/cli/deadlock",
 			"internal/cli/doctor",
 			"internal/cli/hold",
 			"internal/cli/hold/elect",
