@@ -238,7 +238,7 @@ var arrows = map[string]part{
 		reason:    "the kind of a lock is what flags say: this package reads no lock and acquires none",
 	},
 	"internal/cli/see": {
-		mayImport: []string{"", "internal/cli/conn", "internal/cli/show", "internal/cli/term", "internal/locks", "layout", "once", "reserve", "zk"},
+		mayImport: []string{"", "internal/cli/conn", "internal/cli/show", "internal/cli/term", "internal/locks", "internal/waitgraph", "layout", "once", "reserve", "zk"},
 		external:  []string{"github.com/spf13"},
 		reason:    "a list of locks is internal/locks and columns: this package acquires no lock, and knows no command",
 	},
@@ -249,8 +249,8 @@ var arrows = map[string]part{
 	},
 	"internal/cli/top": {
 		mayImport: []string{
-			"", "internal/cli/act", "internal/cli/conn", "internal/cli/kind", "internal/cli/program", "internal/cli/see", "internal/cli/term",
-			"internal/deed", "internal/duration", "internal/locks", "zk",
+			"", "internal/cli/act", "internal/cli/conn", "internal/cli/deadlock", "internal/cli/kind", "internal/cli/program", "internal/cli/see", "internal/cli/term",
+			"internal/deed", "internal/duration", "internal/locks", "internal/waitgraph", "zk",
 		},
 		external: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/x/ansi", "github.com/spf13"},
 		reason:   "the program of the screen is a reading, a model and the library of the terminal: it knows no other command",

@@ -132,13 +132,9 @@ func (w *Watch) read(ctx context.Context) (*Deadlock, error) {
 		if err != nil {
 			return nil, err
 		}
-		var found []waitgraph.Lock
-		for _, prefix := range w.Prefixes {
-			s, err := locks.Shown(ctx, w.Client, locks.Query{Prefix: prefix})
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, s.Graph()...)
+		found, err := read(ctx, w.Client, w.Prefixes)
+		if err != nil {
+			return nil, err
 		}
 		g := waitgraph.Analyze(found)
 		me, ok := g.OwnerOfSession(w.session)
@@ -204,6 +200,33 @@ func (w *Watch) of(g *waitgraph.Graph) *Deadlock {
 	}
 	d := Words{g, w.LockName}.Of(c, me, w.Called, w.End)
 	return &d
+}
+
+// At returns the deadlock that a lock is in, or nil. It reads all locks of the namespace and beside the lock.
+func At(ctx context.Context, c *zk.Client, g *conn.Flags, path string) (*Deadlock, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	found, err := read(ctx, c, Prefixes(g, []string{path}))
+	if err != nil {
+		return nil, err
+	}
+	graph, err := locks.Confirmed(ctx, c, found, nil)
+	if err != nil {
+		return nil, err
+	}
+	return Words{graph, g.LockName}.ByLock()[path], nil
+}
+
+// read reads the locks below the prefixes as the server shows them.
+func read(ctx context.Context, c *zk.Client, prefixes []string) (found []waitgraph.Lock, err error) {
+	for _, prefix := range prefixes {
+		s, err := locks.Shown(ctx, c, locks.Query{Prefix: prefix})
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, s.Graph()...)
+	}
+	return found, nil
 }
 
 // Prefixes returns the prefixes below which the locks at the paths are, and those of the namespace.

@@ -100,20 +100,40 @@ func (w Words) Of(c *waitgraph.Cycle, self int, called, end string) Deadlock {
 	return d
 }
 
+// ByLock returns the deadlocks of the graph by the path of each lock that an owner in a cycle holds or waits for. Of
+// several cycles of a lock, it is the one that has lasted longest.
+func (w Words) ByLock() map[string]*Deadlock {
+	all := make(map[string]*Deadlock)
+	for i := range w.Cycles {
+		d := w.Of(&w.Cycles[i], -1, "", "")
+		for _, o := range w.Cycles[i].Owners {
+			for _, r := range slices.Concat(w.Owners[o].Holds, w.Owners[o].Waits) {
+				if path := w.Locks[r.Lock].Path; all[path] == nil {
+					all[path] = &d
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Lines returns the deadlock for people.
+func (d *Deadlock) Lines() []string { return []string{"deadlock: " + d.Cycle, d.End} }
+
 // End says what to type to end a cycle.
 func (w Words) End(c *waitgraph.Cycle) string { return w.end(c, -1, "", "") }
 
 // end says how to end the victim.
 func (w Words) end(c *waitgraph.Cycle, self int, called, end string) string {
 	if c.Victim == self {
-		return fmt.Sprintf("to end it, stop %s, which holds the fewest locks: %s", called, end)
+		return fmt.Sprintf("to end it: %s (stops %s, which holds the fewest locks)", end, called)
 	}
 	held := w.heldByVictim(c)
 	lock, place := w.Locks[held.Lock], w.Place(held)
 	if lock.Counted {
-		return fmt.Sprintf("to end it, take the locks of %s away: holdfast sessions end %s", w.Owner(c.Victim), locks.SessionText(place.Session))
+		return fmt.Sprintf("to end it: holdfast sessions end %s (takes all locks from %s)", locks.SessionText(place.Session), w.Owner(c.Victim))
 	}
-	return fmt.Sprintf("to end it, take %s from %s: holdfast break --token %d %s", w.Lock(held), w.Owner(c.Victim), place.Zxid, shellWord(w.LockName(lock.Path)))
+	return fmt.Sprintf("to end it: holdfast break --token %d %s (takes it from %s)", place.Zxid, shellWord(w.LockName(lock.Path)), w.Owner(c.Victim))
 }
 
 // heldByVictim returns the place of the victim that the last owner of the steps waits for.

@@ -126,7 +126,7 @@ func TestTheOwnersOfACycleAreTold(t *testing.T) {
 			t.Fatalf("seed %d: %d of %d owners are told", seed, len(told), n)
 		}
 		for o, d := range told {
-			if strings.Count(d.Cycle, "this command") != 2 || !strings.Contains(d.End, "holdfast break --token ") && !strings.Contains(d.End, "holdfast sessions end 0x") && !strings.HasSuffix(d.End, ": kill 42") {
+			if strings.Count(d.Cycle, "this command") != 2 || !strings.HasPrefix(d.End, "to end it: holdfast break --token ") && !strings.HasPrefix(d.End, "to end it: holdfast sessions end 0x") && !strings.HasPrefix(d.End, "to end it: kill 42 ") {
 				t.Fatalf("seed %d: owner %d is told %+v", seed, o, d)
 			}
 		}
