@@ -17,9 +17,21 @@ func ofTheWaitGraph() []mutant {
 		},
 		{
 			number: 642, bug: "a cycle of two readings with different nodes is reported", where: "–",
-			edits: []edit{{"cmd/holdfast/graph.go", "waitgraph.Stable(suspects, again)", "again"}},
+			edits: []edit{{"internal/locks/deadlock.go", "waitgraph.Stable(suspects, again)", "again"}},
 			pkg:   "cmd/holdfast",
 			tests: []string{"TestCycleMustStandStill"},
+		},
+		{
+			number: 1371, bug: "a waiter looks for a deadlock when its wait begins, and then rarely: it is told minutes later", where: "–",
+			edits: []edit{{"internal/cli/deadlock/watch.go", "return err == nil && !maps.Equal(now, w.changes), err", "return err == nil && maps.Equal(now, nil), err"}},
+			pkg:   "internal/cli/deadlock",
+			tests: []string{"TestPlantedDeadlocksAreTold"},
+		},
+		{
+			number: 1372, bug: "a waiter looks at the queues of its own locks only: a cycle that is closed elsewhere is told minutes later", where: "–",
+			edits: []edit{{"internal/waitgraph/reach.go", "if !seen[o] {", "if seen[o] {"}},
+			pkg:   "internal/cli/deadlock",
+			tests: []string{"TestPlantedDeadlocksAreTold"},
 		},
 		{
 			number: 643, bug: "threads of two programs that contend for one lock are a deadlock", where: "–",

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
@@ -36,7 +36,7 @@ names of their nodes; nodes in a form of your own need --layout.
 
 First come the cycles. Each owner in a cycle waits for the next one, so none of them can proceed until one
 gives up, for example at the end of its --wait. graph suggests a victim: the owner that holds the fewest locks, and among equals the one that began to wait
-last. If the victim gives up or ends, the cycle is broken. Then come the owners that wait for nobody and
+last. If the victim gives up or ends, the cycle is broken. graph says what to type to take the lock from it. Then come the owners that wait for nobody and
 block others, the one that blocks most first, each with its waiters below it.
 
 An owner is a session. A holdfast run inside the command of another holdfast run belongs to the owner of the
@@ -63,13 +63,13 @@ WriteLock, which also waits for readers: the names of their nodes are the same.
 
 Exit codes:
   0   the graph is printed. It is complete if there is no warning
-  1   with --exit-code: there is a cycle
+  1   with --cycles or --exit-code: there is a cycle
   2   wrong command line
   69  no server answered
   77  no permission
   78  wrong configuration`,
 		Example: `  holdfast graph
-  holdfast graph --cycles --exit-code /
+  holdfast graph --cycles /                   # exit 1 if there is a deadlock on the server
   holdfast graph --dot db/ | dot -Tsvg > locks.svg`,
 		Args: term.Operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -93,15 +93,15 @@ Exit codes:
 			default:
 				err = w.print(out, f.cycles)
 			}
-			if err == nil && f.exitCode && len(w.Cycles) > 0 {
+			if err == nil && (f.exitCode || f.cycles) && len(w.Cycles) > 0 {
 				err = term.ExitCode(term.ExitNo)
 			}
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&f.dot, "dot", false, "print the graph for Graphviz")
-	cmd.Flags().BoolVar(&f.cycles, "cycles", false, "show the cycles only")
-	cmd.Flags().BoolVar(&f.exitCode, "exit-code", false, "exit 1 if there is a cycle")
+	cmd.Flags().BoolVar(&f.cycles, "cycles", false, "show the cycles only, and exit 1 if there is one")
+	cmd.Flags().BoolVar(&f.exitCode, "exit-code", false, "exit 1 if there is a cycle, as --cycles does")
 	cmd.Flags().Var(&f.layout, "layout", "read locks in this layout only, see holdfast run --help (default: the names of the nodes tell the layout)")
 	f.format.Register(cmd)
 	return cmd
@@ -110,6 +110,7 @@ Exit codes:
 // waits is a graph as graph prints it.
 type waits struct {
 	*waitgraph.Blocking
+	words   deadlock.Words
 	g       *conn.Flags
 	now     time.Time
 	locks   int // that were read
@@ -144,89 +145,16 @@ func waitsBelow(ctx context.Context, g *conn.Flags, c *zk.Client, prefix string,
 		return nil, err
 	}
 	found := s.Graph()
-	graph, err := confirmed(ctx, c, found, layout)
+	graph, err := locks.Confirmed(ctx, c, found, layout)
 	if err != nil {
 		return nil, err
 	}
-	return &waits{Blocking: graph.Blocking(), g: g, now: time.Now(), locks: len(found), strange: s.Strange, denied: s.Denied}, nil
-}
-
-// keptPatience is how long a program may take to give up a lock that it keeps, or to record that it has taken the
-// lock again.
-const keptPatience = time.Second
-
-// confirmed makes the graph of the locks. If it has cycles, it reads the locks of those who are stuck again.
-func confirmed(ctx context.Context, c *zk.Client, found []waitgraph.Lock, layout *locks.Layout) (*waitgraph.Graph, error) {
-	first := waitgraph.Analyze(found)
-	if len(first.Cycles) == 0 {
-		return first, nil
-	}
-	suspects := first.Suspects()
-	if slices.ContainsFunc(suspects, func(l waitgraph.Lock) bool {
-		return slices.ContainsFunc(l.Queue, func(p waitgraph.Place) bool { return p.Kept })
-	}) {
-		select {
-		case <-time.After(keptPatience):
-		case <-ctx.Done():
-		}
-	}
-	again, err := locks.Again(ctx, c, suspects, layout)
-	if err != nil {
-		return nil, err
-	}
-	return waitgraph.Analyze(waitgraph.Replace(found, suspects, waitgraph.Stable(suspects, again))), nil
-}
-
-// lock names a lock.
-func (w *waits) lock(r waitgraph.Ref) string {
-	l := w.Locks[r.Lock]
-	name := term.Escape(w.g.LockName(l.Path))
-	if l.Layout != "" && l.Layout != "curator" {
-		name += " [" + term.Escape(l.Layout) + "]"
-	}
-	return name
-}
-
-// owner names an owner.
-func (w *waits) owner(o int) string {
-	text, sessions := w.whose(o)
-	if len(sessions) == 0 {
-		sessions = []string{"no session"}
-	}
-	if text == "" {
-		return "session " + strings.Join(sessions, " ")
-	}
-	return term.Escape(term.Cut(text, term.MaxCell)) + " " + strings.Join(sessions, " ")
-}
-
-// whose returns the text of an owner that says most, and its sessions. The text is that of a lock that it holds.
-func (w *waits) whose(o int) (text string, sessions []string) {
-	owner := w.Owners[o]
-	for _, r := range slices.Concat(owner.Holds, owner.Waits) {
-		if text = w.Place(r).Owner; text != "" {
-			break
-		}
-	}
-	for _, s := range owner.Sessions {
-		sessions = append(sessions, locks.SessionText(s))
-	}
-	return text, sessions
+	return &waits{Blocking: graph.Blocking(), words: deadlock.Words{Graph: graph, LockName: g.LockName}, g: g, now: time.Now(), locks: len(found), strange: s.Strange, denied: s.Denied}, nil
 }
 
 // step describes a wait.
 func (w *waits) step(s waitgraph.Step) string {
-	return fmt.Sprintf("waits for %s, %s", w.lock(s.Wait), w.how(s))
-}
-
-// how says in what way the owner of a wait depends on the owner that it waits for.
-func (w *waits) how(s waitgraph.Step) string {
-	switch {
-	case s.Any:
-		return fmt.Sprintf("any of %d permits, one of them held by", len(w.Locks[s.Wait.Lock].Permits))
-	case !w.Held(s.For):
-		return "in the queue behind"
-	}
-	return "held by"
+	return fmt.Sprintf("waits for %s, %s", w.words.Lock(s.Wait), w.words.How(s))
 }
 
 // print prints the cycles and, unless cycles is set, the trees of waiters.
@@ -264,17 +192,18 @@ func (w *waits) printCycle(b *strings.Builder, i int, c waitgraph.Cycle) {
 		fmt.Fprintf(b, "%d owners wait for each other\n", len(c.Owners))
 	}
 	for j, s := range c.Steps {
-		fmt.Fprintf(b, "  %s %s %s\n", w.owner(s.Owner), w.step(s), w.owner(c.Steps[(j+1)%len(c.Steps)].Owner))
+		fmt.Fprintf(b, "  %s %s %s\n", w.words.Owner(s.Owner), w.step(s), w.words.Owner(c.Steps[(j+1)%len(c.Steps)].Owner))
 	}
 	if more := len(c.Owners) - len(c.Steps); more > 0 {
 		fmt.Fprintf(b, "  %s more in cycles with these\n", count(more, "owner"))
 	}
-	fmt.Fprintf(b, "  victim: %s, which holds %s\n", w.owner(c.Victim), count(w.LocksHeld(c.Victim), "lock"))
+	fmt.Fprintf(b, "  victim: %s, which holds %s\n", w.words.Owner(c.Victim), count(w.LocksHeld(c.Victim), "lock"))
+	fmt.Fprintf(b, "  %s\n", w.words.End(&c))
 	if c.Rest {
 		b.WriteString("  one victim is not enough: run graph again after its end\n")
 	}
 	for _, o := range c.Threads {
-		fmt.Fprintf(b, "  %s has several threads in queues, so the cycle may end by itself\n", w.owner(o))
+		fmt.Fprintf(b, "  %s has several threads in queues, so the cycle may end by itself\n", w.words.Owner(o))
 	}
 	b.WriteString("\n")
 }
@@ -287,7 +216,7 @@ func (w *waits) printTrees(b *strings.Builder) {
 		if i := w.InCycle[r.Owner]; i > 0 {
 			state = fmt.Sprintf(", is in cycle %d", i)
 		}
-		fmt.Fprintf(b, "%s blocks %s%s\n", w.owner(r.Owner), count(r.Blocks, "owner"), state)
+		fmt.Fprintf(b, "%s blocks %s%s\n", w.words.Owner(r.Owner), count(r.Blocks, "owner"), state)
 		w.printBelow(b, r.Owner, "", printed)
 	}
 }
@@ -300,7 +229,7 @@ func (w *waits) printBelow(b *strings.Builder, owner int, indent string, printed
 			branch, further = "└─ ", "   "
 		}
 		place := w.Place(e.Wait)
-		fmt.Fprintf(b, "%s%s%s waits for %s, position %d, %s", indent, branch, w.owner(e.Owner), w.lock(e.Wait), w.Position(e.Wait), term.Age(place.Since, w.now))
+		fmt.Fprintf(b, "%s%s%s waits for %s, position %d, %s", indent, branch, w.words.Owner(e.Owner), w.words.Lock(e.Wait), w.Position(e.Wait), term.Age(place.Since, w.now))
 		if place.Reason != "" {
 			fmt.Fprintf(b, " (%q)", term.Escape(place.Reason))
 		}

@@ -112,7 +112,7 @@ func (w *waits) document(cycles bool) graphDocument {
 		if !ok {
 			continue
 		}
-		text, sessions := w.whose(o)
+		text, sessions := w.words.Whose(o)
 		od := ownerDocument{ID: number, Owner: text, Sessions: append([]string{}, sessions...), Stuck: owner.Stuck, Holds: []placeDocument{}, Waits: []placeDocument{}}
 		for _, r := range owner.Holds {
 			od.Holds = append(od.Holds, w.placeDocument(r))
@@ -168,7 +168,7 @@ func (w *waits) dot(out io.Writer, cycles bool) error {
 	shown := w.shown(cycles)
 	for o := range w.Owners {
 		if n, ok := shown[o]; ok {
-			text, sessions := w.whose(o)
+			text, sessions := w.words.Whose(o)
 			label := strings.Join(append([]string{term.Cut(text, 100)}, sessions...), "\n")
 			color := ""
 			if w.InCycle[o] > 0 {
@@ -190,7 +190,7 @@ func (w *waits) dot(out io.Writer, cycles bool) error {
 		if w.InCycle[e.Owner] > 0 && w.InCycle[e.Owner] == w.InCycle[e.To] {
 			style += ", color=red"
 		}
-		fmt.Fprintf(&b, "\tn%d -> n%d [label=%s%s];\n", from, to, dotText(w.lock(e.Wait)), style)
+		fmt.Fprintf(&b, "\tn%d -> n%d [label=%s%s];\n", from, to, dotText(w.words.Lock(e.Wait)), style)
 	}
 	b.WriteString("}\n")
 	_, err := io.WriteString(out, b.String())

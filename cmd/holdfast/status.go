@@ -12,6 +12,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
@@ -45,6 +46,9 @@ run --min-hold reserves a lock until a time, also after the holder has left the 
 that time with the clock of this host. Until then, the next holdfast command waits at the head of the queue, where
 it is shown as the holder. status also shows the last run of --once-per. holdfast break ends both.
 
+If the lock is in a deadlock of several locks, status says who waits for whom, and what to type to end it. For that, it
+reads all locks of the namespace, if somebody waits for this one.
+
 With -q, status prints nothing. -o wide adds columns. -o json and -o jsonl print one Lock: see
 docs/reference/json.md. -o name prints the name of the lock. --no-headers prints the places alone.
 
@@ -67,6 +71,11 @@ Exit codes:
 			var foreign []string
 			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
 				l, foreign, err = readStatus(ctx, c, path, &layout, quiet)
+				if err == nil && !quiet && (p.Format == "table" || p.Format == "wide") && l.Holders() > 0 && l.Waiters() > 0 {
+					if d, err := deadlock.At(ctx, c, g, path); err == nil && d != nil { // what else is shown is right without it
+						l.Deadlock = d.Lines()
+					}
+				}
 				return err
 			})
 			for _, warning := range foreign {

@@ -208,6 +208,10 @@ var arrows = map[string]part{
 		external:  []string{"github.com/spf13"},
 		reason:    "a manual page is made of the help of a command, whichever it is",
 	},
+	"internal/cli/deadlock": {
+		mayImport: []string{"internal/budget", "internal/cli/conn", "internal/cli/term", "internal/locks", "internal/waitgraph", "zk"},
+		reason:    "a client that waits is told of a cycle by whatever command it runs in: this package knows none, and acquires no lock",
+	},
 	"internal/cli/usage": {
 		external: []string{"github.com/spf13"},
 		reason:   "a help is printed from tables and from the flags of a command: this package knows no command",
@@ -235,7 +239,7 @@ var arrows = map[string]part{
 		reason:    "the kind of a lock is what flags say: this package reads no lock and acquires none",
 	},
 	"internal/cli/see": {
-		mayImport: []string{"", "internal/cli/conn", "internal/cli/show", "internal/cli/term", "internal/locks", "layout", "once", "reserve", "zk"},
+		mayImport: []string{"", "internal/cli/conn", "internal/cli/show", "internal/cli/term", "internal/locks", "internal/waitgraph", "layout", "once", "reserve", "zk"},
 		external:  []string{"github.com/spf13"},
 		reason:    "a list of locks is internal/locks and columns: this package acquires no lock, and knows no command",
 	},
@@ -246,8 +250,8 @@ var arrows = map[string]part{
 	},
 	"internal/cli/top": {
 		mayImport: []string{
-			"", "internal/cli/act", "internal/cli/conn", "internal/cli/kind", "internal/cli/program", "internal/cli/see", "internal/cli/term",
-			"internal/deed", "internal/duration", "internal/locks", "zk",
+			"", "internal/cli/act", "internal/cli/conn", "internal/cli/deadlock", "internal/cli/kind", "internal/cli/program", "internal/cli/see", "internal/cli/term",
+			"internal/deed", "internal/duration", "internal/locks", "internal/waitgraph", "zk",
 		},
 		external: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/x/ansi", "github.com/spf13"},
 		reason:   "the program of the screen is a reading, a model and the library of the terminal: it knows no other command",
@@ -258,7 +262,7 @@ var arrows = map[string]part{
 	},
 	"internal/cli/mcp": {
 		mayImport: []string{
-			"", "internal/budget", "internal/cli/conn", "internal/cli/outer", "internal/cli/program", "internal/cli/show", "internal/cli/term", "internal/cli/version",
+			"", "internal/budget", "internal/cli/conn", "internal/cli/deadlock", "internal/cli/outer", "internal/cli/program", "internal/cli/show", "internal/cli/term", "internal/cli/version",
 			"internal/cli/who", "internal/lend", "internal/locks", "internal/supervise", "internal/waitgraph", "layout", "reserve", "zk",
 		},
 		external: []string{"github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13", "golang.org/x/sync"},
@@ -353,6 +357,7 @@ var arrows = map[string]part{
 			"internal/cli/certs",
 			"internal/cli/complete",
 			"internal/cli/conn",
+			"internal/cli/deadlock",
 			"internal/cli/doctor",
 			"internal/cli/hold",
 			"internal/cli/hold/elect",

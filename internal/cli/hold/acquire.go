@@ -12,6 +12,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
@@ -71,6 +72,8 @@ type Taker struct {
 	beside []string
 	// claims acquires a lock that no session owns; nil for all other locks.
 	claims *claimer
+	// stuck is the deadlock that the wait is in, or nil.
+	stuck atomic.Pointer[deadlock.Deadlock]
 	// contact is nil until there is a session. Without a session, the client has nothing on a server
 	// that it must withdraw.
 	contact atomic.Pointer[conn.Contact]
@@ -393,9 +396,10 @@ func (k *Taker) waitFor(ctx context.Context, c *conn.Connection, left time.Durat
 		defer stop()
 		wait = bounded
 	}
-	stopNotice := k.notice(ctx, c.Client)
+	stopNotice, stopDeadlock := k.notice(ctx, c.Client), k.tellDeadlock(ctx, c.Client)
 	h, err := k.resized(ctx, c.Client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.Lock(wait) })
 	stopNotice()
+	stopDeadlock()
 	switch {
 	case errors.Is(err, errWaitOver) && c.Contact.Lost() > 0:
 		return nil, k.lostContact(c)

@@ -178,6 +178,9 @@ func (k *Taker) show(ctx context.Context, c *zk.Client) {
 				text = fmt.Sprintf("waiting for %s: %s", term.Escape(k.called(path)), what)
 			}
 		}
+		if d := k.stuck.Load(); d != nil {
+			text = fmt.Sprintf("waiting for %s: deadlock: %s", term.Escape(k.name), d.Cycle)
+		}
 		k.say.Progress(term.SlotQueue, text)
 	}
 }

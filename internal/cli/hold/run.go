@@ -45,6 +45,9 @@ Flags of run go before LOCK. Flags of the command follow COMMAND.
 run waits without limit, also while no server answers. --try and --wait limit the wait. Without --server, the
 locks are in your home directory: holdfast run and sudo holdfast run have different locks if their homes differ.
 
+A run in the command of another one, and a run with --also, can wait in a circle with others. Within two seconds, it says who
+waits for whom, and what to type to end it.
+
 If holdfast cannot prove that it still holds the lock, it stops the command before another client can
 acquire the lock. It sends TERM first (--kill-signal, --term-before), and KILL 250ms before the lock
 expires. If the lock is certainly lost, it kills the command at once. This is so when the lock's node

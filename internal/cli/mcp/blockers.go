@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
 )
 
@@ -46,7 +46,7 @@ func (a *agent) blockers(ctx context.Context, c *toolCall) (*toolResult, error) 
 	if err != nil {
 		return nil, told(err)
 	}
-	b := &blockerWalk{Blocking: w, agent: a, session: session.ID(), seen: make(map[int]bool)}
+	b := &blockerWalk{Blocking: w, words: deadlock.Words{Graph: w.Graph, LockName: a.nameOf}, session: session.ID(), seen: make(map[int]bool)}
 	for _, o := range b.holders(k) {
 		b.visit(o, fmt.Sprintf("%s holds %s", b.called(o), term.Escape(k.name)))
 	}
@@ -65,7 +65,7 @@ func (a *agent) blockers(ctx context.Context, c *toolCall) (*toolResult, error) 
 // A blockerWalk follows the waits from the holders of a lock.
 type blockerWalk struct {
 	*waitgraph.Blocking
-	agent   *agent
+	words   deadlock.Words
 	session int64 // of the agent
 	seen    map[int]bool
 	lines   []string
@@ -105,40 +105,7 @@ func (b *blockerWalk) called(owner int) string {
 	if b.own(owner) {
 		return "you"
 	}
-	return b.owner(owner)
-}
-
-// owner names an owner, by the text of one of its places and by its sessions.
-func (b *blockerWalk) owner(owner int) string {
-	o := b.Owners[owner]
-	text := ""
-	for _, r := range slices.Concat(o.Holds, o.Waits) {
-		if text = b.Place(r).Owner; text != "" {
-			break
-		}
-	}
-	var sessions []string
-	for _, s := range o.Sessions {
-		sessions = append(sessions, locks.SessionText(s))
-	}
-	if len(sessions) == 0 {
-		sessions = []string{"no session"}
-	}
-	if text == "" {
-		text = "session"
-	}
-	return term.Escape(term.Cut(text, term.MaxCell)) + " " + strings.Join(sessions, " ")
-}
-
-// how says in what way the owner of a wait depends on the owner that it waits for.
-func (b *blockerWalk) how(s waitgraph.Step) string {
-	switch {
-	case s.Any:
-		return fmt.Sprintf("any of %d permits, one of them held by", len(b.Locks[s.Wait.Lock].Permits))
-	case !b.Held(s.For):
-		return "in the queue behind"
-	}
-	return "held by"
+	return b.words.Owner(owner)
 }
 
 // maxChain is how many lines the walk makes at most.
@@ -158,10 +125,10 @@ func (b *blockerWalk) visit(owner int, line string) {
 		return
 	}
 	b.seen[owner] = true
-	b.owners = append(b.owners, b.owner(owner))
+	b.owners = append(b.owners, b.words.Owner(owner))
 	for _, e := range b.Edges {
 		if e.Owner == owner && e.To != owner {
-			b.visit(e.To, fmt.Sprintf("%s waits for %s, %s %s", b.called(owner), term.Escape(b.agent.nameOf(b.Locks[e.Wait.Lock].Path)), b.how(e.Step), b.called(e.To)))
+			b.visit(e.To, fmt.Sprintf("%s waits for %s, %s %s", b.called(owner), term.Escape(b.words.LockName(b.Locks[e.Wait.Lock].Path)), b.words.How(e.Step), b.called(e.To)))
 		}
 	}
 }

@@ -63,6 +63,17 @@ func Key(url, path string) string {
 	return strings.NewReplacer("%", "%25", ":", "%3A").Replace(url + "#" + path)
 }
 
+// Paths returns the paths of the locks that the ancestors of this process hold on the server with an address.
+func Paths(url string) (all []string) {
+	for _, l := range Locks() {
+		if path, ok := strings.CutPrefix(l.Key, Key(url, "")); ok {
+			path, _, _ = strings.Cut(path, "#") // see the layout named:NAME
+			all = append(all, strings.NewReplacer("%3A", ":", "%25", "%").Replace(path))
+		}
+	}
+	return all
+}
+
 // Session returns the session of the holdfast run around this process, or 0. A session of another server
 // does not count. It is for holdfast graph, which is to know that the lock of that session stays held while
 // this process waits.

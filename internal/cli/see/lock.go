@@ -9,6 +9,7 @@ import (
 
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/locks"
+	"holdfast/internal/waitgraph"
 	"holdfast/once"
 	"holdfast/reserve"
 	"holdfast/zk"
@@ -27,12 +28,17 @@ type Lock struct {
 	Reserved *reserve.Reservation
 	Foreign  []locks.ForeignNode
 	LastRun  *once.Result // of --once-per; only status reads it
+	// Deadlock says that the lock is in one, in lines; only status looks for it.
+	Deadlock []string
+
+	whole *locks.Lock
 }
 
 // New returns a lock as the command shows it at the time.
 func New(l locks.Lock, now time.Time) Lock {
 	shown := Lock{
 		Path: l.Path, Dir: l.Dirs[0], Kind: l.Use(), Layout: l.Layout, Queue: l.Queue, Unreadable: l.Unreadable, Reserved: l.Rests(now), Foreign: l.Foreign,
+		whole: &l,
 	}
 	if l.Counted() {
 		shown.Permits = &Permits{l.Holders(), l.Limit}
@@ -43,6 +49,17 @@ func New(l locks.Lock, now time.Time) Lock {
 // lock is the reverse of New, as far as states need it.
 func (l Lock) lock() *locks.Lock {
 	return &locks.Lock{Queue: l.Queue, Reserved: l.Reserved, Foreign: l.Foreign, Unreadable: l.Unreadable}
+}
+
+// Graph returns locks for the wait-for graph.
+func Graph(all []Lock) []waitgraph.Lock {
+	whole := make([]locks.Lock, 0, len(all))
+	for _, l := range all {
+		if l.whole != nil {
+			whole = append(whole, *l.whole)
+		}
+	}
+	return locks.Graph(whole)
 }
 
 // Key tells the lock from others of its path.

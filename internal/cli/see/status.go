@@ -36,6 +36,9 @@ func (l *Lock) Print(w io.Writer, p *term.Printer, name string, now time.Time) e
 		if l.LastRun != nil {
 			text += "the last run of --once-per: " + term.Escape(LastRun(l.LastRun)) + "\n"
 		}
+		for _, line := range l.Deadlock {
+			text += line + "\n"
+		}
 		if _, err := io.WriteString(w, text); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"holdfast"
+	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
@@ -32,7 +33,8 @@ type model struct {
 	act     func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd
 	contact func() (down time.Time, causes string)
 
-	list     []see.Lock    // of the last reading, by path
+	list     []see.Lock // of the last reading, by path
+	stuck    map[string]*deadlock.Deadlock
 	shown    []see.Lock    // those that the filter chooses, in the user's order
 	held     int           // of list
 	waiting  int           // places in all queues of list
@@ -117,7 +119,7 @@ func (m *model) take(l listMsg) tea.Cmd {
 	m.took = took
 	m.failed, m.due = l.err, l.ended.Add(pause)
 	if l.err == nil {
-		m.list, m.asOf = l.found, l.began
+		m.list, m.stuck, m.asOf = l.found, l.stuck, l.began
 		m.held, m.waiting = 0, 0
 		for _, l := range m.list {
 			m.held += min(l.Holders(), 1)

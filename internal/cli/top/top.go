@@ -20,6 +20,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/see"
@@ -27,6 +28,7 @@ import (
 	"holdfast/internal/deed"
 	"holdfast/internal/duration"
 	"holdfast/internal/locks"
+	"holdfast/internal/waitgraph"
 )
 
 // shortest is the shortest --interval.
@@ -44,7 +46,8 @@ func New() *cobra.Command {
 		Short: "Show locks and their queues on a screen that is kept up to date",
 		Long: `top shows the locks whose names begin with PREFIX, or all locks in the namespace, and below them the queue
 of the selected lock. It keeps both up to date until you press q. The columns are those of holdfast ls and
-holdfast status. A narrow screen has fewer of them.
+holdfast status. A narrow screen has fewer of them. If the lock is in a deadlock with others of the list, top says who waits
+for whom, and what to type to end it.
 
 Keys:
   up, down, k, j    select a lock; also page up, page down, home (g) and end (G)
@@ -124,10 +127,14 @@ func run(g *conn.Flags, cmd *cobra.Command, m *model, prefix string, layout *loc
 			_, _ = io.Copy(os.Stderr, &audit)
 		}()
 		m.contact = c.Contact.State
+		var before []waitgraph.Lock // one reading follows another
 		m.read = func() tea.Msg {
 			began := time.Now()
 			found, err := see.Query{Prefix: prefix, Namespace: g.Namespace, Layout: layout}.Read(background, c.Client)
-			return listMsg{found, began, time.Now(), err}
+			now := see.Graph(found)
+			stuck := deadlock.Words{Graph: waitgraph.Twice(before, now), LockName: g.LockName}.ByLock()
+			before = now
+			return listMsg{found, stuck, began, time.Now(), err}
 		}
 		m.act = func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd {
 			done := make(chan tea.Msg, 1) // nobody reads it if the program ends first
@@ -164,7 +171,8 @@ func run(g *conn.Flags, cmd *cobra.Command, m *model, prefix string, layout *loc
 
 // listMsg is the message of a reading that has ended.
 type listMsg struct {
-	found        []see.Lock // by path
+	found        []see.Lock                    // by path
+	stuck        map[string]*deadlock.Deadlock // by the path of each lock in it
 	began, ended time.Time
 	err          error
 }

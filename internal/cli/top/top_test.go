@@ -14,6 +14,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"holdfast"
+	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/deed"
@@ -528,5 +529,27 @@ func TestTopDrawsOnlyWhatIsVisible(t *testing.T) {
 	}
 	if i := slices.IndexFunc(m.lines(time.Now()), func(l string) bool { return strings.Contains(l, "10000/10000") }); i != 29 {
 		t.Errorf("the position is in line %d", i)
+	}
+}
+
+// The pane of a lock in a deadlock says who waits for whom, and what to type, as far as there is room.
+func TestTopTellsADeadlock(t *testing.T) {
+	for _, tt := range []struct{ height, lines int }{{24, 2}, {8, 1}, {5, 0}} {
+		m, _ := newTestTop(120, tt.height)
+		d := &deadlock.Deadlock{Cycle: "ann waits for b, held by bob; bob waits for a, held by ann", End: "to end it: holdfast break --token 1 a (takes it from ann)"}
+		locks := []see.Lock{topLock("/l/a", 1, "ann", "bob"), topLock("/l/c", 9, "eve")}
+		m.Update(listMsg{found: locks, stuck: map[string]*deadlock.Deadlock{"/l/a": d}, began: time.Now(), ended: time.Now()})
+		screen := strings.Join(m.lines(time.Now()), "\n")
+		got := 0
+		for _, line := range d.Lines() {
+			got += strings.Count(screen, "\n"+line+"\n")
+		}
+		if got < tt.lines {
+			t.Errorf("height %d:\n%s", tt.height, screen)
+		}
+		m.press("<down>")
+		if screen := strings.Join(m.lines(time.Now()), "\n"); strings.Contains(screen, "deadlock") {
+			t.Errorf("the pane of another lock:\n%s", screen)
+		}
 	}
 }

@@ -141,10 +141,15 @@ func (m *model) queue(height int, at time.Time, old bool) []string {
 		return nil
 	}
 	lines := []string{m.paint(term.Bold, "── "+term.Escape(term.Cut(m.name(l.Path), term.MaxCell))+" is "+term.Cut(l.Summary(at), 500))}
+	if d := m.stuck[l.Path]; d != nil {
+		for _, line := range d.Lines()[:min(2, max(height-2, 0))] {
+			lines = append(lines, m.paint(term.Red, line))
+		}
+	}
 	if len(l.Queue) == 0 {
 		return lines
 	}
-	rows := height - 2
+	rows := height - 1 - len(lines)
 	headed := rows >= 3
 	if !headed {
 		rows++

@@ -1,0 +1,54 @@
+package locks
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"holdfast/internal/waitgraph"
+	"holdfast/zk"
+)
+
+// Shown is Read for what the server shows, which can be behind: it does not write.
+func Shown(ctx context.Context, c *zk.Client, q Query) (*Survey, error) { return read(ctx, c, q) }
+
+// keptPatience is how long a program may take to give up a lock that it keeps, or to record that it has taken the
+// lock again.
+const keptPatience = time.Second
+
+// Confirmed makes the graph of the locks of one reading. If it has cycles, it reads the locks of those who are stuck
+// again: see waitgraph.Stable.
+func Confirmed(ctx context.Context, c *zk.Client, found []waitgraph.Lock, layout *Layout) (*waitgraph.Graph, error) {
+	first := waitgraph.Analyze(found)
+	if len(first.Cycles) == 0 {
+		return first, nil
+	}
+	suspects := first.Suspects()
+	if slices.ContainsFunc(suspects, func(l waitgraph.Lock) bool {
+		return slices.ContainsFunc(l.Queue, func(p waitgraph.Place) bool { return p.Kept })
+	}) {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(keptPatience):
+		}
+	}
+	again, err := Again(ctx, c, suspects, layout)
+	if err != nil {
+		return nil, err
+	}
+	return waitgraph.Analyze(waitgraph.Replace(found, suspects, waitgraph.Stable(suspects, again))), nil
+}
+
+// Changes returns how often the children of each directory have changed, as the server shows it. A directory that does
+// not exist is left out, and so is one that cannot be read.
+func Changes(ctx context.Context, c *zk.Client, dirs []string) (map[string]int32, error) {
+	counts := make(map[string]int32)
+	err := newReader(c, nil).each(ctx, len(dirs), func(i int) zk.Op { return zk.GetOp(dirs[i]) }, func(i int, res zk.Result) error {
+		if res.Err == nil {
+			counts[dirs[i]] = res.Stat.Cversion
+		}
+		return nil
+	})
+	return counts, err
+}
