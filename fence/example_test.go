@@ -124,10 +124,13 @@ func ExampleGate() {
 // A transaction that only the current holder of the lock can commit.
 func ExampleInTx() {
 	var db *sql.DB // opened with your driver, after fence.CreateTable
-	book := func(ctx context.Context, h *holdfast.Hold, amount int) error {
-		return fence.InTx(ctx, db, fence.PostgreSQL, h, func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, `UPDATE account SET balance = balance + $1`, amount)
-			return err
+	book := func(ctx context.Context, account *holdfast.Mutex, amount int) error {
+		return holdfast.Do(ctx, account, func(ctx context.Context) error {
+			h, _ := holdfast.FromContext(ctx)
+			return fence.InTx(ctx, db, fence.PostgreSQL, h, func(ctx context.Context, tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, `UPDATE account SET balance = balance + $1`, amount)
+				return err
+			})
 		})
 	}
 	_ = book

@@ -57,11 +57,17 @@ func (r *release) contents(t target) ([]entry, error) {
 		all = append(all, entry{name: filepath.Base(program), from: program, mode: 0o755})
 	}
 	all = append(all, []entry{
-		{name: "README.md", from: in("README.md"), mode: 0o644},
 		{name: "CHANGELOG.md", from: in("CHANGELOG.md"), mode: 0o644},
 		{name: "LICENSE", from: in("LICENSE"), mode: 0o644},
 		{name: "LICENSES.txt", from: in("cmd", "holdfast", "licenses.txt"), mode: 0o644},
 	}...)
+	documents, err := documentsIn(r.root)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range documents {
+		all = append(all, entry{name: name, from: in(filepath.FromSlash(name)), mode: 0o644})
+	}
 	dirs := map[string]string{"completions": filepath.Join(r.work, "completions")}
 	if t.os != "windows" {
 		dirs["man"] = filepath.Join(r.work, "man")

@@ -52,7 +52,7 @@ func (r *release) rpm(t target) error {
 		return err
 	}
 	for _, c := range info.Contents {
-		if strings.HasPrefix(c.Destination, "/usr/share/man/") {
+		if strings.HasPrefix(c.Destination, "/usr/share/man/") || strings.HasPrefix(c.Destination, "/usr/share/doc/") {
 			c.Type = files.TypeRPMDoc
 		}
 	}
@@ -106,7 +106,33 @@ func (r *release) packageInfo(t target) (*nfpm.Info, error) {
 	for _, name := range []string{"config.yaml", "serve.yaml"} {
 		addFile(info, "/etc/holdfast/"+name, filepath.Join(r.root, "contrib", "systemd", name), 0o644, files.TypeConfigNoReplace)
 	}
+	documents, err := documentsIn(r.root)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range documents {
+		addFile(info, "/usr/share/doc/holdfast/"+name, filepath.Join(r.root, filepath.FromSlash(name)), 0o644, "")
+	}
 	return info, nil
+}
+
+// documentsIn returns the documents for users, by their paths in the repository: units and settings name some of them.
+func documentsIn(root string) (names []string, err error) {
+	names = []string{"README.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/howto/*.md", "docs/reference/*.md", "docs/explanation/*.md", "docs/explanation/*.svg", "docs/explanation/*/*.svg"} {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range found {
+			name, err := filepath.Rel(root, file)
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, filepath.ToSlash(name))
+		}
+	}
+	return names, nil
 }
 
 func addFile(info *nfpm.Info, to, from string, mode os.FileMode, kind string) {

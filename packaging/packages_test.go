@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,34 @@ import (
 
 // rpmArch is this machine's architecture, as RPM calls it.
 var rpmArch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[host.arch]
+
+// The units and settings of a package name documents that the package has.
+func TestNamedDocumentsAreInThePackage(t *testing.T) {
+	documents, err := documentsIn("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../contrib/systemd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\S*docs/\S+\.md`).FindAllString(string(text), -1) {
+			named++
+			if at, ok := strings.CutPrefix(name, "/usr/share/doc/holdfast/"); !ok || !slices.Contains(documents, at) {
+				t.Errorf("%s names %s, which is not in the packages", file, name)
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no document is named")
+	}
+}
 
 func TestPackagesAreClean(t *testing.T) {
 	m := getRelease(t)

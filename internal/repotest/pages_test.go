@@ -50,8 +50,7 @@ const patience = 60 * time.Second
 //   - crontab: each line is a command that must succeed, or sets a variable for those below it.
 //   - go with a package clause: the file main.go, in the working directory.
 //
-// zk1:2181,zk2:2181,zk3:2181 is a server that the test starts, 127.0.0.1:2181 and :2281 are free ports,
-// and locks.example is localhost.
+// zk1:2181,zk2:2181,zk3:2181 is a server that the test starts, and 127.0.0.1:2181 and :2281 are free ports.
 func TestPagesWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long: go test without -short runs it")
@@ -122,7 +121,7 @@ func runPage(t *testing.T, page, bin string) {
 	t.Cleanup(func() { endHost(t, state) })
 
 	tls := freeAddress(t)
-	here := []string{"127.0.0.1:2181", freeAddress(t), ":2281", tls[strings.LastIndex(tls, ":"):], "locks.example", "localhost"}
+	here := []string{"127.0.0.1:2181", freeAddress(t), ":2281", tls[strings.LastIndex(tls, ":"):]}
 	const ensemble = "zk1:2181,zk2:2181,zk3:2181"
 	if strings.Contains(string(text), ensemble) {
 		here = append(here, ensemble, serve(t, dir, env, "holdfast serve --log-level error --data-dir "+filepath.Join(dir, "ensemble")+" --listen 127.0.0.1:0"))
