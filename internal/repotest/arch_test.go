@@ -304,7 +304,7 @@ var arrows = map[string]part{
 	},
 	"internal/cli/hold": {
 		mayImport: []string{
-			"", "internal/budget", "internal/cli/act", "internal/cli/conn", "internal/cli/job", "internal/cli/kind", "internal/cli/outer", "internal/cli/see", "internal/cli/show",
+			"", "internal/budget", "internal/cli/act", "internal/cli/conn", "internal/cli/deadlock", "internal/cli/job", "internal/cli/kind", "internal/cli/outer", "internal/cli/see", "internal/cli/show",
 			"internal/cli/term", "internal/cli/who", "internal/daemon", "internal/deed", "internal/duration", "internal/lend", "internal/locks", "internal/supervise",
 			"internal/watchdog", "once", "reserve", "zk",
 		},

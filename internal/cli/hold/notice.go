@@ -179,7 +179,7 @@ func (k *Taker) show(ctx context.Context, c *zk.Client) {
 			}
 		}
 		if d := k.stuck.Load(); d != nil {
-			text = fmt.Sprintf("waiting for %s: deadlock: %s", term.Escape(k.name), d.Cycle)
+			text = fmt.Sprintf("waiting for %s: deadlock: %s", term.Escape(k.Name), d.Cycle)
 		}
 		k.say.Progress(term.SlotQueue, text)
 	}
