@@ -76,7 +76,7 @@ func TestPagesOfOthersAreNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newSlowPage(0)
 		for i, f := range []frame{
-			{Page: "elections"}, {Page: "shards"}, {Page: "elections", User: "ann"}, {Page: "elections", User: "bob"},
+			{Page: "elections"}, {Page: "audit"}, {Page: "elections", User: "ann"}, {Page: "elections", User: "bob"},
 			{Page: "elections", Acts: true}, {Page: "elections", Theme: "dark"},
 		} {
 			for range 2 {
@@ -84,7 +84,7 @@ func TestPagesOfOthersAreNotShared(t *testing.T) {
 					p.made.Add(1)
 					f.Body = struct {
 						electionsBody
-						shardsBody
+						auditBody
 					}{}
 				})
 			}
@@ -366,7 +366,7 @@ func TestPagesBeforeTheFirstReading(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer u.Close()
-			for _, path := range []string{"/", "/locks", "/elections", "/shards", "/sessions", "/graph", "/health", "/lock?path=/locks/db"} {
+			for _, path := range []string{"/", "/locks", "/elections", "/sessions", "/graph", "/health", "/lock?path=/locks/db"} {
 				w := httptest.NewRecorder()
 				u.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 				text := w.Body.String()
