@@ -37,6 +37,7 @@ const groupsOnPage = 24
 
 type head struct {
 	Text, Href string
+	By         string // the value of sort
 	Here       bool
 	Number     bool
 }
@@ -115,7 +116,7 @@ func (u *UI) locks(r *http.Request, v view, f *frame) {
 		b.Next = at(url.Values{"page": {strconv.Itoa(page + 1)}})
 	}
 	for _, h := range [][2]string{{"Lock", "name"}, {"State", ""}, {"Holder", "owner"}, {"Held for", "hold"}, {"Waiters", "waiters"}, {"Oldest wait", "wait"}, {"Permits", ""}, {"Token", ""}, {"Why", ""}} {
-		x := head{Text: h[0], Here: h[1] == b.Sort, Number: h[1] == "hold" || h[1] == "waiters" || h[1] == "wait"}
+		x := head{Text: h[0], By: h[1], Here: h[1] == b.Sort, Number: h[1] == "hold" || h[1] == "waiters" || h[1] == "wait"}
 		if h[1] != "" {
 			x.Href = at(url.Values{"sort": {h[1]}})
 		}
