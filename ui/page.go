@@ -192,7 +192,7 @@ var functions = template.FuncMap{
 	"age":   age,
 	"took":  duration.Measured,
 	"utc":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
-	"date":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+	"date":  dateText,
 	"stamp": func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
 	"zero":  func(t time.Time) bool { return t.IsZero() },
 	"add":   func(a, b int) int { return a + b },
@@ -202,6 +202,8 @@ var functions = template.FuncMap{
 	"hue":   hue,
 	"count": count,
 }
+
+func dateText(t time.Time) string { return t.UTC().Format(time.DateTime) }
 
 func count(n int, what string) string {
 	if n != 1 {
