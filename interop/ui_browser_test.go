@@ -5,7 +5,6 @@ package interop
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -32,8 +31,6 @@ import (
 	"holdfast/ui"
 	"holdfast/zk"
 )
-
-var uiPictures = flag.String("ui-pictures", "", "directory for pictures of the pages of holdfast ui, in light and dark")
 
 // axeVersion is that of the checker of accessibility. It is under the MPL, and is installed for the test only.
 const axeVersion = "axe-core@4.14.1"
@@ -120,7 +117,7 @@ func (b *browser) goTo(target string) {
 	b.until("the program of "+target, `document.documentElement.classList.contains("has-js") || document.body.classList.contains("act")`)
 }
 
-// dark chooses the colors of the machine.
+// colors chooses the colors of the machine.
 func (b *browser) colors(scheme string) {
 	b.t.Helper()
 	b.do(chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
@@ -131,15 +128,14 @@ func (b *browser) colors(scheme string) {
 	}))
 }
 
-// A browser shows what List says while locks of all kinds and libraries move; it acts; its pages are accessible and
-// break no policy.
+// A browser shows what List says while locks of all kinds and libraries move. It acts, and its pages break no policy.
 func TestUIInABrowser(t *testing.T) {
-	axe := axeSource(t)
 	b := newBrowser(t)
 	s := newStage(t)
-	client := dialURL(t, "zk://"+s.addr)
-	w := &uiWorld{t: t, addr: s.addr, client: client}
-	w.populate()
+	w := &uiWorld{t: t, client: dialURL(t, "zk://"+s.addr), dial: func() *zk.Client {
+		return dialURL(t, "zk://"+s.addr, func(cfg *zk.Config) { cfg.SessionTimeout = 40 * time.Second }) // survives a slow machine
+	}}
+	w.populate(1000)
 	theirs{s, s.java, s.java.actor(), [2]string{"mutex"}}.hold("/holdfast/locks/curators")
 	theirs{s, s.python, s.python.actor(), [2]string{"lock"}}.hold("/holdfast/locks/kazoos")
 
@@ -163,36 +159,21 @@ func TestUIInABrowser(t *testing.T) {
 	lock := "/lock?path=" + url.QueryEscape("/holdfast/locks/db/migrate")
 	all := []struct{ name, path string }{
 		{"overview", "/"}, {"locks", "/locks"}, {"lock", lock}, {"graph", "/graph"}, {"sessions", "/sessions"}, {"elections", "/elections"},
-		{"shards", "/shards"}, {"audit", "/audit"}, {"health", "/health"}, {"break", "/act/break?lock=" + url.QueryEscape("/holdfast/locks/db/migrate") + fmt.Sprintf("&layout=curator&token=%d", w.list("db/migrate")[0].Token)},
+		{"audit", "/audit"}, {"health", "/health"}, {"break", "/act/break?lock=" + url.QueryEscape("/holdfast/locks/db/migrate") + fmt.Sprintf("&layout=curator&token=%d", w.list("db/migrate")[0].Token)},
 	}
 	stop := w.move()
 	for _, p := range all {
-		for _, scheme := range []string{"light", "dark"} {
-			b.colors(scheme)
-			b.goTo(base + p.path)
-			if p.name != "break" {
-				b.until("the page shows locks", `!document.querySelector("main").hasAttribute("data-stale")`)
-			}
-			if *uiPictures != "" {
-				must(t, os.MkdirAll(*uiPictures, 0o755))
-				picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-				must(t, err)
-				must(t, os.WriteFile(filepath.Join(*uiPictures, p.name+"-"+scheme+".png"), picture, 0o644))
-			}
-			eval[bool](b, axe+"\n;true")
-			found := eval[string](b, `axe.run().then((r) => JSON.stringify(r.violations.map((v) => [v.id, v.nodes.slice(0, 3).map((n) => n.html + " " + n.failureSummary)])))`)
-			if found != "[]" {
-				t.Errorf("%s, %s: axe finds %s", p.name, scheme, found)
-			}
-			if v := eval[string](b, "JSON.stringify([violations, faults])"); v != "[[],[]]" {
-				t.Errorf("%s, %s: violations of the policy, and faults: %s", p.name, scheme, v)
-			}
+		b.goTo(base + p.path)
+		if p.name != "break" {
+			b.until("the page shows locks", `!document.querySelector("main").hasAttribute("data-stale")`)
+		}
+		if v := eval[string](b, "JSON.stringify([violations, faults])"); v != "[[],[]]" {
+			t.Errorf("%s: violations of the policy, and faults: %s", p.name, v)
 		}
 	}
 	stop()
 	b.goTo(base + "/locks?q=jobs/")
 	b.until("the jobs are over", `document.getElementById("found").textContent.startsWith("0 ")`)
-	b.colors("light")
 	w.compare(b, base)
 
 	// Keys: filter, choose, open, go to another page, help.
@@ -281,16 +262,12 @@ func fillStreams(t *testing.T, base, login string) (release func()) {
 	}
 }
 
-// A uiWorld has a thousand locks.
+// A uiWorld has locks of all kinds.
 type uiWorld struct {
 	t      *testing.T
-	addr   string
 	client *zk.Client
-}
-
-// dial returns a client whose session survives a slow machine.
-func (w *uiWorld) dial() *zk.Client {
-	return dialURL(w.t, "zk://"+w.addr, func(cfg *zk.Config) { cfg.SessionTimeout = 40 * time.Second })
+	dial   func() *zk.Client // another one
+	secret string            // the node of a lock that nobody may read
 }
 
 const uiSpace = "/holdfast/locks/"
@@ -328,13 +305,14 @@ func (w *uiWorld) hold(c *zk.Client, name, owner, why string) {
 	must(w.t, err)
 }
 
-func (w *uiWorld) populate() {
+// populate makes n locks of tenants, and a few others.
+func (w *uiWorld) populate(n int) {
 	owner := func(i int) holdfast.Option { return holdfast.WithOwner(fmt.Sprintf("worker@node%d:%d", i%17, 1000+i)) }
 	var group sync.WaitGroup
 	for part := range 8 {
 		c := w.dial()
 		group.Go(func() {
-			for i := part; i < 1000; i += 8 {
+			for i := part; i < n; i += 8 {
 				path := fmt.Sprintf("%stenants/%04d", uiSpace, i)
 				locker := [...]func() holdfast.Locker{
 					func() holdfast.Locker { return holdfast.NewMutex(c, path, owner(i), holdfast.WithReason("a batch")) },
@@ -363,16 +341,21 @@ func (w *uiWorld) populate() {
 	}
 	_, err := holdfast.NewElection(c, uiSpace+"leader/scheduler").Campaign(w.t.Context(), []byte("http://sched1:8080"))
 	must(w.t, err)
+	w.deadlock("app/")
+}
+
+// deadlock lets three clients wait for each other.
+func (w *uiWorld) deadlock(dir string) {
 	var ring []*zk.Client
 	for i, name := range []string{"alpha", "beta", "gamma"} {
 		c := w.dial()
-		w.hold(c, "app/"+name, fmt.Sprintf("worker-%s@app%d:77", name, i), "moves an account")
+		w.hold(c, dir+name, fmt.Sprintf("worker-%s@app%d:77", name, i), "moves an account")
 		ring = append(ring, c)
 	}
 	for i, name := range []string{"beta", "gamma", "alpha"} {
-		before := len(w.list("app/" + name))
-		go holdfast.NewMutex(ring[i], uiSpace+"app/"+name, holdfast.WithOwner(fmt.Sprintf("worker@app%d:77", i))).Lock(w.t.Context())
-		for len(w.list("app/"+name)) == before {
+		before := len(w.list(dir + name))
+		go holdfast.NewMutex(ring[i], uiSpace+dir+name, holdfast.WithOwner(fmt.Sprintf("worker@app%d:77", i))).Lock(w.t.Context())
+		for len(w.list(dir+name)) == before {
 			pause(w.t.Context(), 5*time.Millisecond)
 		}
 	}

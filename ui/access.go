@@ -317,5 +317,5 @@ func (a *Access) foreign(r *http.Request) string {
 // refuse answers a request that is refused, and logs it.
 func (a *Access) refuse(w http.ResponseWriter, r *http.Request, status int, why, hint string) {
 	a.log.Warn("ui: request refused", "why", why, "method", r.Method, "path", r.URL.Path, "host", r.Host, "remote", r.RemoteAddr, "user", userOf(r).Name)
-	a.show(w, r, status, actPage{Title: "Refused", Refused: why, Hint: hint})
+	show(w, r, status, actPage{Title: "Refused", Refused: why, Hint: hint})
 }

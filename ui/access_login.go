@@ -173,7 +173,7 @@ func (a *Access) serveLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method != http.MethodPost {
-		a.show(w, r, http.StatusOK, actPage{Title: "Log in", Login: true, Next: local(r.URL.Query().Get("next"))})
+		show(w, r, http.StatusOK, actPage{Title: "Log in", Login: true, Next: local(r.URL.Query().Get("next"))})
 		return
 	}
 	if !a.readForm(w, r) {
@@ -189,7 +189,7 @@ func (a *Access) serveLogin(w http.ResponseWriter, r *http.Request) {
 	as, ok := a.present().check(r.Context(), name, password)
 	if !ok || !a.admit(w, name, as) {
 		a.log.Warn("ui: login refused", "name", name, "remote", r.RemoteAddr)
-		a.show(w, r, http.StatusUnauthorized, actPage{Title: "Log in", Login: true, Next: local(r.PostForm.Get("next")), Refused: "wrong name or password"})
+		show(w, r, http.StatusUnauthorized, actPage{Title: "Log in", Login: true, Next: local(r.PostForm.Get("next")), Refused: "wrong name or password"})
 		return
 	}
 	a.guard.GiveBack(from)
@@ -209,7 +209,7 @@ func (a *Access) serveLogout(w http.ResponseWriter, r *http.Request) {
 		a.mu.Unlock()
 	}
 	a.setCookie(w, "", -1)
-	a.show(w, r, http.StatusOK, actPage{Title: "Logged out", Done: "You are logged out."})
+	show(w, r, http.StatusOK, actPage{Title: "Logged out", Done: "You are logged out."})
 }
 
 // readForm reads the form of a POST. If it cannot, it answers and returns false.

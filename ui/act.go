@@ -3,15 +3,12 @@ package ui
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -41,6 +38,7 @@ type actPage struct {
 	Login   bool   // with the form for name and password
 	Next    string // where the login leads
 	Here    string // the page's own directory, see here
+	Theme   string
 
 	Ask *actQuestion // what will happen, with the form to do it
 	Now *actPlace    // the present holder, if it has changed
@@ -65,18 +63,11 @@ type actPlace struct {
 	Held                                  bool
 }
 
-//go:embed act.html
-var actHTML string
-
-// actTemplate is parsed at its first use, as templates are.
-var actTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("act").Parse(actHTML)) })
-
 // show writes a page. Everything in it may be hostile text: the template escapes it.
-func (a *Access) show(w http.ResponseWriter, r *http.Request, status int, page actPage) {
-	page.Here = here(r)
+func show(w http.ResponseWriter, r *http.Request, status int, page actPage) {
+	page.Here, page.Theme = here(r), themeOf(r)
 	var b bytes.Buffer
-	if err := actTemplate().Execute(&b, page); err != nil {
-		a.log.Error("ui: page", "err", err)
+	if err := templates()["act"].ExecuteTemplate(&b, "act.html", page); err != nil {
 		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
 		return
 	}
@@ -170,7 +161,7 @@ func (s *acts) ask(w http.ResponseWriter, r *http.Request, a deed.Action) {
 	if p.Reserved != nil {
 		q.ReservedUntil = p.Reserved.Until.UTC().Format(time.RFC3339)
 	}
-	s.access.show(w, r, http.StatusOK, actPage{Title: a.Name + " " + plain(p.Path), Ask: q})
+	show(w, r, http.StatusOK, actPage{Title: a.Name + " " + plain(p.Path), Ask: q})
 }
 
 // layoutLabel returns the layout as the page of the lock has it. It is the one that was given, which can be a mix of
@@ -288,7 +279,7 @@ func (s *acts) failed(w http.ResponseWriter, r *http.Request, err error, begun b
 		page.Hint = "The rest may have been done: look at the lock."
 	}
 	s.access.log.Warn("ui: action failed", "path", r.URL.Path, "user", userOf(r).Name, "remote", r.RemoteAddr, "err", err)
-	s.access.show(w, r, status, page)
+	show(w, r, status, page)
 }
 
 // placeNow describes a place.

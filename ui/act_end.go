@@ -94,7 +94,7 @@ func (s *acts) askEnd(w http.ResponseWriter, r *http.Request) {
 	for _, at := range p.Places {
 		q.Places = append(q.Places, placeNow(at.Lock, at.Entry))
 	}
-	s.access.show(w, r, http.StatusOK, actPage{Title: "end session " + id, Ask: q})
+	show(w, r, http.StatusOK, actPage{Title: "end session " + id, Ask: q})
 }
 
 // end takes all locks of a session away.
@@ -116,7 +116,7 @@ func (s *acts) end(w http.ResponseWriter, r *http.Request) {
 		return
 	case fresh != nil:
 		at := placeNow(fresh.Lock, fresh.Entry)
-		s.access.show(w, r, http.StatusConflict, actPage{
+		show(w, r, http.StatusConflict, actPage{
 			Title: "The session has changed", Refused: "since the question, it has joined the queue of " + at.Lock + ", or acquired it", Hint: "Nothing was done. Look at the session again.", Now: &at,
 		})
 		return

@@ -194,7 +194,12 @@ type cycleView struct {
 	Rest    bool
 	Threads []string
 	Picture picture
+	Break   act      // of the place of the victim that the last step waits for
+	End     []string // the victim's sessions
 }
+
+// An act is an action on a place, by the address of its question.
+type act struct{ Lock, Href string }
 
 type stepView struct{ Owner, Lock, Href, How, Next string }
 
@@ -278,6 +283,10 @@ func (u *UI) graphOf(v view) (b graphBody) {
 			x.Threads = append(x.Threads, t)
 		}
 		x.Picture = ring(x)
+		x.Break = u.breaking(v, c.Steps[len(c.Steps)-1])
+		for _, s := range g.Owners[c.Victim].Sessions {
+			x.End = append(x.End, locks.SessionText(s))
+		}
 		if b.Cycles = append(b.Cycles, x); len(b.Cycles) == 20 {
 			break
 		}
@@ -297,6 +306,22 @@ func (u *UI) graphOf(v view) (b graphBody) {
 		b.Roots = append(b.Roots, x)
 	}
 	return b
+}
+
+// breaking returns the action that takes the place away that a step waits for, or nothing if the place has no token.
+func (u *UI) breaking(v view, s waitgraph.Step) act {
+	of, node := v.graph.Locks[s.Wait.Lock], v.graph.Place(s.For)
+	for _, l := range v.locks {
+		if l.Path != of.Path || l.Layout != of.Layout || string(l.Kind) != of.Kind {
+			continue
+		}
+		for _, p := range l.places() {
+			if p.Path == node.Node && p.Zxid == node.Zxid && p.Token > 0 {
+				return act{u.name(l.Path), question("break", l.key, p.Token)}
+			}
+		}
+	}
+	return act{}
 }
 
 func (u *UI) graphPage(r *http.Request, v view, f *frame) {

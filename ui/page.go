@@ -38,6 +38,7 @@ type frame struct {
 type link struct {
 	Page, Href, Text, Key string
 	Here                  bool
+	Foot                  bool // in the footer
 }
 
 // links are the pages, with the key after g.
@@ -47,9 +48,8 @@ var links = []link{
 	{Page: "graph", Href: "graph", Text: "Waits", Key: "w"},
 	{Page: "sessions", Href: "sessions", Text: "Sessions", Key: "s"},
 	{Page: "elections", Href: "elections", Text: "Elections", Key: "e"},
-	{Page: "shards", Href: "shards", Text: "Shards", Key: "d"},
 	{Page: "audit", Href: "audit", Text: "Audit", Key: "a"},
-	{Page: "health", Href: "health", Text: "Health", Key: "h"},
+	{Page: "health", Href: "health", Text: "Health", Key: "h", Foot: true},
 }
 
 // A sheet is a page as it is sent.
@@ -113,15 +113,12 @@ func (s *sheets) of(key sheetKey, now time.Time) *sharedSheet {
 // page answers with a page. fill sets its title, its command and its body.
 func (u *UI) page(name string, fill func(r *http.Request, v view, f *frame)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		f := &frame{Page: name, Prefix: u.cfg.Prefix, Status: http.StatusOK, Back: name}
+		f := &frame{Page: name, Prefix: u.cfg.Prefix, Status: http.StatusOK, Back: name, Theme: themeOf(r)}
 		if name == "overview" {
 			f.Back = ""
 		}
 		if q := r.URL.RawQuery; q != "" && f.Back != "" {
 			f.Back += "?" + q
-		}
-		if c, err := r.Cookie("holdfast_theme"); err == nil && (c.Value == "light" || c.Value == "dark") {
-			f.Theme = c.Value
 		}
 		if a := u.cfg.Access; a != nil {
 			who := userOf(r)
@@ -139,7 +136,7 @@ func (u *UI) page(name string, fill func(r *http.Request, v view, f *frame)) htt
 			s = u.share(r, v, f, fill)
 		}
 		if s.err != nil {
-			http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+			show(w, r, http.StatusInternalServerError, actPage{Title: "No page", Refused: "the page cannot be made", Hint: "Try again."})
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -195,6 +192,7 @@ var functions = template.FuncMap{
 	"age":   age,
 	"took":  duration.Measured,
 	"utc":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
+	"date":  dateText,
 	"stamp": func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
 	"zero":  func(t time.Time) bool { return t.IsZero() },
 	"add":   func(a, b int) int { return a + b },
@@ -204,6 +202,8 @@ var functions = template.FuncMap{
 	"hue":   hue,
 	"count": count,
 }
+
+func dateText(t time.Time) string { return t.UTC().Format(time.DateTime) }
 
 func count(n int, what string) string {
 	if n != 1 {

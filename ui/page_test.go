@@ -76,7 +76,7 @@ func TestPagesOfOthersAreNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newSlowPage(0)
 		for i, f := range []frame{
-			{Page: "elections"}, {Page: "shards"}, {Page: "elections", User: "ann"}, {Page: "elections", User: "bob"},
+			{Page: "elections"}, {Page: "audit"}, {Page: "elections", User: "ann"}, {Page: "elections", User: "bob"},
 			{Page: "elections", Acts: true}, {Page: "elections", Theme: "dark"},
 		} {
 			for range 2 {
@@ -84,7 +84,7 @@ func TestPagesOfOthersAreNotShared(t *testing.T) {
 					p.made.Add(1)
 					f.Body = struct {
 						electionsBody
-						shardsBody
+						auditBody
 					}{}
 				})
 			}
@@ -127,10 +127,31 @@ func TestAnOldPageIsReadAgain(t *testing.T) {
 // deadlock returns two locks whose holders wait for each other.
 func deadlock() map[string][]*lock {
 	one := func(path string, holder, waiter int64) []*lock {
-		queue := []locks.Place{{Entry: holdfast.Entry{Path: path + "/1", Session: holder, Held: true}}, {Entry: holdfast.Entry{Path: path + "/2", Session: waiter}}}
-		return []*lock{{Lock: locks.Lock{Path: path, Kind: "lock", Dirs: []string{path}, Queue: queue}, key: lockKey{path: path, kind: "lock"}}}
+		queue := []locks.Place{{Entry: holdfast.Entry{Path: path + "/1", Session: holder, Held: true, Token: 10 * holder}}, {Entry: holdfast.Entry{Path: path + "/2", Session: waiter}}}
+		return []*lock{new(state).complete(locks.Lock{Path: path, Kind: "lock", Dirs: []string{path}, Queue: queue})}
 	}
 	return map[string][]*lock{"/a": one("/a", 1, 2), "/b": one("/b", 2, 1)}
+}
+
+// A deadlock has an action that ends it, on the place of its victim that others wait for.
+func TestTheVictimOfADeadlockCanBeBroken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSlowPage(0)
+		s := p.u.state
+		defer s.hub.close()
+		s.locks = deadlock()
+		p.change()
+		v := s.view()
+		v.graph, _ = s.waits(v)
+		cycles := p.u.graphOf(v).Cycles
+		if len(cycles) != 1 {
+			t.Fatalf("%d cycles", len(cycles))
+		}
+		want := map[string]string{"0x1": "act/break?kind=lock&layout=&lock=%2Fa&token=10", "0x2": "act/break?kind=lock&layout=&lock=%2Fb&token=20"}[cycles[0].Session]
+		if c := cycles[0]; c.Break.Href != want || !slices.Equal(c.End, []string{c.Session}) {
+			t.Errorf("victim %s: %+v, end %v; want %s", c.Session, c.Break, c.End, want)
+		}
+	})
 }
 
 // lose says that contact is lost, as the probe does.
@@ -366,7 +387,7 @@ func TestPagesBeforeTheFirstReading(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer u.Close()
-			for _, path := range []string{"/", "/locks", "/elections", "/shards", "/sessions", "/graph", "/health", "/lock?path=/locks/db"} {
+			for _, path := range []string{"/", "/locks", "/elections", "/sessions", "/graph", "/health", "/lock?path=/locks/db"} {
 				w := httptest.NewRecorder()
 				u.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 				text := w.Body.String()

@@ -51,6 +51,7 @@ type past struct {
 	gaps    []gap
 	numbers uint64
 	recent  []event // the newest last
+	hour    hour
 }
 
 // A tenure names a place for ever: a name that comes back, such as that of a slot, has another zxid.
@@ -117,6 +118,9 @@ func (h *past) note(before, after []*lock, at time.Time) {
 					took := time.Duration(0)
 					if !t.Queued.IsZero() {
 						took = at.Sub(t.Queued)
+					}
+					if took > 0 {
+						h.hour.at(at).handoffs++
 					}
 					came = append(came, t.event("acquired", at, took))
 				}

@@ -166,6 +166,7 @@ func (s *state) probe(ctx context.Context) {
 			s.contact.Session, s.contact.Timeout, s.contact.Trip = session.ID(), session.Timeout(), time.Since(began)
 			if s.contact.Loaded && s.contact.Stale.IsZero() {
 				s.contact.Proven = began
+				s.past.hour.at(began) // so that a quiet minute has its numbers
 			}
 		case ctx.Err() == nil && s.contact.Stale.IsZero() && time.Since(s.contact.Proven) >= staleAfter-probeEvery:
 			s.stale("no server answers")
@@ -275,6 +276,7 @@ func (s *state) compute(path string, at time.Time) {
 		found = append(found, n)
 	}
 	s.past.note(old, found, at)
+	s.past.hour.note(old, found, time.Now())
 	s.version++
 	if len(found) == 0 {
 		delete(s.locks, path)
@@ -306,6 +308,9 @@ func (s *state) complete(l locks.Lock) *lock {
 	}
 	return n
 }
+
+// taken reports whether somebody is known to hold the lock.
+func (l *lock) taken() bool { return len(l.holders) > 0 && !l.Unreadable }
 
 // places returns all places of the lock: the holders, the waiters and the members.
 func (l *lock) places() []place { return slices.Concat(l.holders, l.waiters, l.members) }

@@ -130,7 +130,7 @@ func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
 		if path.Clean(r.URL.Path) != r.URL.Path { // the mux would redirect to the clean path, and out of that of a proxy
-			http.NotFound(w, r)
+			missing(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -146,7 +146,6 @@ func (u *UI) routes() http.Handler {
 	get("/graph", u.page("graph", u.graphPage))
 	get("/sessions", u.page("sessions", u.sessions))
 	get("/elections", u.page("elections", u.elections))
-	get("/shards", u.page("shards", u.shards))
 	get("/audit", u.page("audit", u.audit))
 	get("/health", u.page("health", u.health))
 	get("/events", u.events)
@@ -158,9 +157,23 @@ func (u *UI) routes() http.Handler {
 	if err != nil {
 		panic(err)
 	}
-	mux.Handle("/assets", http.NotFoundHandler()) // otherwise the mux redirects to /assets/
+	mux.HandleFunc("/assets", missing) // otherwise the mux redirects to /assets/
 	mux.Handle("GET /assets/", http.StripPrefix("/assets/", cached(http.FileServerFS(assets))))
-	return http.NewCrossOriginProtection().Handler(mux)
+	mux.HandleFunc("/", missing)
+	cross := http.NewCrossOriginProtection()
+	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		show(w, r, http.StatusForbidden, actPage{Title: "Refused", Refused: "the request comes from another site", Hint: "Nothing was done. Use the page itself."})
+	}))
+	return cross.Handler(mux)
+}
+
+// missing answers a request that no page answers.
+func missing(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		show(w, r, http.StatusMethodNotAllowed, actPage{Title: "Refused", Refused: "this page takes no " + plain(r.Method), Hint: "Nothing was done. Use the page itself."})
+		return
+	}
+	show(w, r, http.StatusNotFound, actPage{Title: "No such page", Hint: "There is nothing at this address."})
 }
 
 func cached(next http.Handler) http.Handler {
@@ -168,6 +181,14 @@ func cached(next http.Handler) http.Handler {
 		w.Header().Set("Cache-Control", "no-cache")
 		next.ServeHTTP(w, r)
 	})
+}
+
+// themeOf returns the colors that the user has chosen, or "".
+func themeOf(r *http.Request) string {
+	if c, err := r.Cookie("holdfast_theme"); err == nil && (c.Value == "light" || c.Value == "dark") {
+		return c.Value
+	}
+	return ""
 }
 
 // theme remembers the colors that the user has chosen, for the directory of the request: see Access.setCookie.

@@ -1,12 +1,11 @@
 package ui
 
-import (
-	"net/http"
-)
+import "net/http"
 
 type electionsBody struct {
 	Rows []electionRow
 	More int
+	Sets []shardSet
 }
 
 type electionRow struct {
@@ -16,8 +15,8 @@ type electionRow struct {
 }
 
 func (u *UI) elections(r *http.Request, v view, f *frame) {
-	f.Title, f.Command = "Elections", u.command("ls", u.cfg.Prefix)
-	var b electionsBody
+	f.Title, f.Command = "Elections and shards", u.command("ls", u.cfg.Prefix)
+	b := electionsBody{Sets: u.shardSets(v)}
 	for _, l := range v.locks {
 		if l.Use() != "election" {
 			continue

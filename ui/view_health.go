@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"time"
 
 	"holdfast/internal/duration"
 	"holdfast/internal/locks"
@@ -35,7 +34,7 @@ func (u *UI) health(r *http.Request, v view, f *frame) {
 	u.state.mu.RUnlock()
 	proven := "never"
 	if !c.Proven.IsZero() {
-		proven = c.Proven.UTC().Format(time.RFC3339)
+		proven = dateText(c.Proven) + " UTC"
 	}
 	b := healthBody{Gaps: gaps, Rows: [][2]string{
 		{"Locks below", u.cfg.Prefix},
@@ -50,7 +49,7 @@ func (u *UI) health(r *http.Request, v view, f *frame) {
 		{"Turns in the history", strconv.Itoa(turns)},
 		{"Open tabs", strconv.Itoa(u.state.hub.count())},
 		{"Memory of this process", strconv.Itoa(int(m.Sys>>20)) + " MiB"},
-		{"Running since", u.started.UTC().Format(time.RFC3339)},
+		{"Running since", dateText(u.started) + " UTC"},
 	}}
 	if c.Denied > 0 {
 		b.Bad = append(b.Bad, count(c.Denied, "node")+" cannot be read for lack of permission: locks there are not shown, or not completely.")

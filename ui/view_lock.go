@@ -26,6 +26,7 @@ type lockBody struct {
 	Events     []event
 	Gaps       []gap
 	Others     []row // other locks in the same directory
+	Unreadable bool
 }
 
 type holderRow struct {
@@ -34,13 +35,15 @@ type holderRow struct {
 	Bound  bool
 	Labels [][2]string
 	Within string
+	Revoke string // addresses of the questions
+	Break  string
 }
 
 type waiterRow struct {
 	place
 	Position int
 	Behind   string // whom it waits for
-	Seq      int
+	Break    string
 }
 
 func (u *UI) lock(r *http.Request, v view, f *frame) {
@@ -78,13 +81,13 @@ func (u *UI) lock(r *http.Request, v view, f *frame) {
 	b.Row = row{Name: name, Layout: layout, Kind: cmp.Or(kind, "lock"), State: "free"}
 	if l != nil {
 		key = l.key
-		b.Found, b.Row = true, u.row(l)
+		b.Found, b.Row, b.Unreadable = true, u.row(l), l.Unreadable
 		f.Status = http.StatusOK
 		for _, p := range l.holders {
 			if len(b.Holders) == placesOnPage {
 				break
 			}
-			h := holderRow{place: p}
+			h := holderRow{place: p, Revoke: question("revoke", l.key, p.Token), Break: question("break", l.key, p.Token)}
 			h.From, h.Bound = p.since()
 			for _, k := range sortedKeys(p.Labels) {
 				h.Labels = append(h.Labels, [2]string{k, p.Labels[k]})
@@ -100,7 +103,7 @@ func (u *UI) lock(r *http.Request, v view, f *frame) {
 				b.More = len(queued) - i
 				break
 			}
-			b.Waiters = append(b.Waiters, waiterRow{place: p, Position: i + 1, Behind: behind(l, p)})
+			b.Waiters = append(b.Waiters, waiterRow{place: p, Position: i + 1, Behind: behind(l, p), Break: question("break", l.key, p.Token)})
 		}
 	}
 	turns, gaps := u.state.pastOf(key)

@@ -3,6 +3,7 @@ package ui
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"holdfast/internal/locks"
 )
@@ -13,6 +14,8 @@ type overviewBody struct {
 	Waits  []row // with the oldest waits
 	Holds  []row // held longest
 	Events []eventRow
+	Hour   []trend
+	Began  time.Time // of the hour, if the page is younger
 	Empty  bool
 }
 
@@ -26,7 +29,7 @@ type rootRow struct {
 func (u *UI) overview(r *http.Request, v view, f *frame) {
 	f.Title, f.Command = "Overview", u.command("ls", u.cfg.Prefix)
 	b := overviewBody{Empty: len(v.locks) == 0}
-	held, waiting := 0, 0
+	held, waiting := tally(v.locks)
 	sessions := make(map[int64]bool)
 	var oldest, longest row
 	var rows []row
@@ -36,10 +39,6 @@ func (u *UI) overview(r *http.Request, v view, f *frame) {
 		}
 		x := u.row(l)
 		rows = append(rows, x)
-		waiting += x.Waiters
-		if len(l.holders) > 0 {
-			held++
-		}
 		for _, p := range l.places() {
 			sessions[p.Session] = true
 		}
@@ -78,6 +77,8 @@ func (u *UI) overview(r *http.Request, v view, f *frame) {
 	if len(b.Roots) > 6 {
 		b.Roots = b.Roots[:6]
 	}
+	h := u.state.lastHour()
+	b.Hour, b.Began = h.trends(v.now), h.began(v.now)
 	b.Events = u.eventRows(u.state.recentEvents(12))
 	f.Body = b
 }

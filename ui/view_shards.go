@@ -2,15 +2,12 @@ package ui
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"holdfast/internal/locks"
 )
-
-type shardsBody struct{ Sets []shardSet }
 
 type shardSet struct {
 	Name    string
@@ -31,9 +28,8 @@ type shardRow struct {
 	Bound, Held       bool
 }
 
-func (u *UI) shards(r *http.Request, v view, f *frame) {
-	f.Title, f.Command = "Shards", u.command("shard", "--help")
-	var b shardsBody
+// shardSets returns the sets of shards.
+func (u *UI) shardSets(v view) (sets []shardSet) {
 	by := make(map[string]*lock)
 	for _, l := range v.locks {
 		if l.Kind == locks.Queue {
@@ -79,9 +75,9 @@ func (u *UI) shards(r *http.Request, v view, f *frame) {
 				set.Workers = append(set.Workers, shardWorker{workerOf(p), locks.SessionText(p.Session), i == 0, held[p.Session]})
 			}
 		}
-		b.Sets = append(b.Sets, set)
+		sets = append(sets, set)
 	}
-	f.Body = b
+	return sets
 }
 
 // workerOf names a worker. Its node has its description.

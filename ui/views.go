@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,14 +17,15 @@ type row struct {
 	Session, Token                  int64
 	Since                           time.Time // of the first holder
 	Bound                           bool
-	More                            int // further holders
+	Taken                           bool // somebody holds it
+	More                            int  // further holders
 	Permits                         string
 	Waiters                         int
 	Oldest                          time.Time // when the first of the waiters joined
 }
 
 func (u *UI) row(l *lock) row {
-	r := row{Name: u.name(l.Path), Href: u.href(l.key), Layout: l.Layout, Kind: l.Use(), State: string(l.State(time.Now())), Waiters: len(l.waiters)}
+	r := row{Name: u.name(l.Path), Href: u.href(l.key), Layout: l.Layout, Kind: l.Use(), State: string(l.State(time.Now())), Waiters: len(l.waiters), Taken: l.taken()}
 	if len(l.holders) > 0 {
 		p := l.holders[0]
 		r.Owner, r.Reason, r.Session, r.Token, r.More = p.Owner, p.Reason, p.Session, p.Token, len(l.holders)-1
@@ -93,6 +95,12 @@ func sortRows(rows []row, by string) {
 		}
 		return 0
 	})
+}
+
+// question returns the address of the question before an action on a place.
+func question(verb string, k lockKey, token int64) string {
+	q := url.Values{"lock": {k.path}, "layout": {k.layout}, "kind": {k.kind}, "token": {strconv.FormatInt(token, 10)}}
+	return "act/" + verb + "?" + q.Encode()
 }
 
 // who names a client.

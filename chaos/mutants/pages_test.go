@@ -83,7 +83,7 @@ func ofPages() []mutant {
 		},
 		{
 			number: 795, bug: "an owner's name is markup on the page of an action", where: "–",
-			edits: []edit{{"ui/act.go", "\t\"html/template\"\n", "\t\"text/template\"\n"}},
+			edits: []edit{{"ui/ui.go", "\t\"html/template\"\n", "\t\"text/template\"\n"}},
 			pkg:   "ui", tests: []string{"TestMarkupIsText"},
 		},
 		{

@@ -222,6 +222,9 @@ func In(look func(path string) (Copy, bool), path string) []Lock {
 		i := strings.LastIndexByte(path, '/')
 		if !own[path] && !noLock(path[:i], path[i+1:]) {
 			all = append(all, r.here(path)...)
+			if len(all) == 0 && r.unseen(path) && !r.isPlace(path) {
+				all = append(all, unreadable(path))
+			}
 		}
 	}
 	for _, f := range all {

@@ -79,13 +79,18 @@ func (r *reader) locks(ctx context.Context, prefix string) ([]Lock, error) {
 	}
 	for _, path := range r.denied {
 		if path != r.root && !r.isPlace(path) {
-			all = append(all, &found{lock: Lock{Path: path, Kind: Queue, Dirs: []string{path}, Unreadable: true}})
+			all = append(all, unreadable(path))
 		}
 	}
 	if err := r.nodes(ctx, all); err != nil {
 		return nil, err
 	}
 	return r.complete(all, prefix), nil
+}
+
+// unreadable stands for the locks at a path that may not be read.
+func unreadable(path string) *found {
+	return &found{lock: Lock{Path: path, Kind: Queue, Dirs: []string{path}, Unreadable: true}}
 }
 
 // isPlace reports whether a path is that of a place, by its name and the directory above it.
@@ -317,7 +322,7 @@ func (r *reader) semaphores(path string) (all []*found) {
 		} else {
 			for _, name := range r.children(path) {
 				child := join(path, name)
-				if len(name) == 32 && strings.Trim(name, "0123456789abcdef") == "" && (r.session(child) != 0 || slices.Contains(r.denied, child)) {
+				if len(name) == 32 && strings.Trim(name, "0123456789abcdef") == "" && (r.session(child) != 0 || r.unseen(child)) {
 					f.permits = append(f.permits, name)
 					f.lock.Dirs = append(f.lock.Dirs, child)
 				}

@@ -57,6 +57,7 @@ func (r *reader) copied(f *found) {
 		case !ok:
 		case n.Unknown && i < len(f.places):
 			f.take(i, path, zk.Result{})
+			f.denied = true
 			f.places[i].Unknown, f.places[i].Since, f.places[i].HeldSince = true, time.Time{}, time.Time{}
 		default:
 			f.take(i, path, zk.Result{Data: n.Data, Stat: n.Stat})

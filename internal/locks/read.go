@@ -185,6 +185,15 @@ func (r *reader) session(path string) int64 {
 	return n.Stat.EphemeralOwner
 }
 
+// unseen reports whether there is no permission to read a node.
+func (r *reader) unseen(path string) bool {
+	if r.look == nil {
+		return slices.Contains(r.denied, path)
+	}
+	n, _ := r.look(path)
+	return n.Unknown
+}
+
 // ours reports whether the data of a node are those of a place of holdfast.
 func (r *reader) ours(path string) bool {
 	if r.look == nil {

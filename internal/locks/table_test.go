@@ -120,8 +120,11 @@ func wantEverywhere(t *testing.T, c *zk.Client, m making, want State, waiters in
 		}
 	}
 	for name, got := range map[string][]string{"a list": list, "a copy": mirror} {
-		if want == Unreadable && name == "a copy" {
-			continue // it has the names, and shows the places
+		if want == Unreadable && name == "a copy" { // it has the names, and shows the places
+			if len(got) != 1 || !strings.Contains(got[0], " unreadable, ") {
+				t.Errorf("%s: %q; want it unreadable", name, got)
+			}
+			continue
 		}
 		if len(got) != 1 || got[0] != say(at) {
 			t.Errorf("%s: %q; want %q alone, as a look at the path", name, got, say(at))
@@ -269,6 +272,11 @@ func TestEveryViewSaysThatItCannotTell(t *testing.T) {
 		i := slices.IndexFunc(s.Locks, func(l Lock) bool { return l.Path == tablePath })
 		if i < 0 || s.Locks[i].State(time.Now()) != Unreadable {
 			t.Errorf("a list: %+v; want an unreadable lock", s.Locks)
+		}
+		nodes := copyOf(t, c)
+		in := In(func(path string) (Copy, bool) { n, ok := nodes[path]; return n, ok }, tablePath)
+		if len(in) != 1 || in[0].State(time.Now()) != Unreadable {
+			t.Errorf("a copy: %+v; want an unreadable lock", in)
 		}
 	})
 }
