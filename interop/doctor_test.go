@@ -71,6 +71,13 @@ func TestDoctorExaminesAnEnsemble(t *testing.T) {
 		t.Errorf("doctor leaves %q", names)
 	}
 
+	// A run that lasts some seconds says so, too.
+	run := exec.CommandContext(ctx, holdfastBin(t), "run", "--server", z.URL()+"?tick=100ms", "job", "--", "sleep", "8")
+	var said strings.Builder
+	run.Stderr = &said
+	must(t, run.Run())
+	finds(t, said.String(), `holdfast: the session timeouts of the server: a minimum of 1s suggests a tickTime of 500ms, and holdfast assumes 100ms\. if tickTime in the servers' zoo\.cfg is 500ms, add \?tick=500ms to the address`)
+
 	must(t, z.Kill(0))
 	for { // the others may elect a leader first
 		out, code = diagnose(ctx, t, server, "--session-timeout", "8s")

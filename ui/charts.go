@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -198,8 +199,8 @@ type cycleView struct {
 	End     []string // the victim's sessions
 }
 
-// An act is an action on a place, by the address of its question.
-type act struct{ Lock, Href string }
+// An act is an action on a place, by the address of its question, and what to type for it.
+type act struct{ Lock, Href, Command string }
 
 type stepView struct{ Owner, Lock, Href, How, Next string }
 
@@ -259,37 +260,58 @@ func (u *UI) lockRef(g *waitgraph.Blocking, i int) (name, href string) {
 	return name, u.href(lockKey{l.Path, l.Layout, l.Kind})
 }
 
+// mostCycles is how many cycles a page shows.
+const mostCycles = 20
+
+// cycle makes the texts of a cycle.
+func (u *UI) cycle(v view, i int) cycleView {
+	g := v.graph
+	c := &g.Cycles[i]
+	text, session := named(g, c.Victim)
+	x := cycleView{Number: i + 1, Since: c.Since, Owners: len(c.Owners), Victim: text, Session: session, Holds: g.LocksHeld(c.Victim), Rest: c.Rest}
+	for j, s := range c.Steps {
+		from, _ := named(g, s.Owner)
+		to, _ := named(g, c.Steps[(j+1)%len(c.Steps)].Owner)
+		name, href := u.lockRef(g, s.Wait.Lock)
+		how := "held by"
+		switch {
+		case s.Any:
+			how = fmt.Sprintf("any of %d permits, one of them held by", len(g.Locks[s.Wait.Lock].Permits))
+		case !g.Held(s.For):
+			how = "in the queue behind"
+		}
+		x.Steps = append(x.Steps, stepView{from, name, href, how, to})
+	}
+	for _, o := range c.Threads {
+		t, _ := named(g, o)
+		x.Threads = append(x.Threads, t)
+	}
+	x.Picture = ring(x)
+	x.Break = u.breaking(v, c.Steps[len(c.Steps)-1])
+	for _, s := range g.Owners[c.Victim].Sessions {
+		x.End = append(x.End, locks.SessionText(s))
+	}
+	return x
+}
+
+// cyclesAt returns the cycles with an owner that holds the lock at a path or waits for it.
+func (u *UI) cyclesAt(v view, path string) (all []cycleView) {
+	g := v.graph
+	for i, c := range g.Cycles {
+		if len(all) < mostCycles && slices.ContainsFunc(c.Owners, func(o int) bool {
+			return slices.ContainsFunc(slices.Concat(g.Owners[o].Holds, g.Owners[o].Waits), func(r waitgraph.Ref) bool { return g.Locks[r.Lock].Path == path })
+		}) {
+			all = append(all, u.cycle(v, i))
+		}
+	}
+	return all
+}
+
 // graphOf makes the texts of the wait-for graph.
 func (u *UI) graphOf(v view) (b graphBody) {
 	g := v.graph
-	for i, c := range g.Cycles {
-		text, session := named(g, c.Victim)
-		x := cycleView{Number: i + 1, Since: c.Since, Owners: len(c.Owners), Victim: text, Session: session, Holds: g.LocksHeld(c.Victim), Rest: c.Rest}
-		for j, s := range c.Steps {
-			from, _ := named(g, s.Owner)
-			to, _ := named(g, c.Steps[(j+1)%len(c.Steps)].Owner)
-			name, href := u.lockRef(g, s.Wait.Lock)
-			how := "held by"
-			switch {
-			case s.Any:
-				how = fmt.Sprintf("any of %d permits, one of them held by", len(g.Locks[s.Wait.Lock].Permits))
-			case !g.Held(s.For):
-				how = "in the queue behind"
-			}
-			x.Steps = append(x.Steps, stepView{from, name, href, how, to})
-		}
-		for _, o := range c.Threads {
-			t, _ := named(g, o)
-			x.Threads = append(x.Threads, t)
-		}
-		x.Picture = ring(x)
-		x.Break = u.breaking(v, c.Steps[len(c.Steps)-1])
-		for _, s := range g.Owners[c.Victim].Sessions {
-			x.End = append(x.End, locks.SessionText(s))
-		}
-		if b.Cycles = append(b.Cycles, x); len(b.Cycles) == 20 {
-			break
-		}
+	for i := range min(len(g.Cycles), mostCycles) {
+		b.Cycles = append(b.Cycles, u.cycle(v, i))
 	}
 	for _, r := range g.Roots() {
 		text, session := named(g, r.Owner)
@@ -317,7 +339,7 @@ func (u *UI) breaking(v view, s waitgraph.Step) act {
 		}
 		for _, p := range l.places() {
 			if p.Path == node.Node && p.Zxid == node.Zxid && p.Token > 0 {
-				return act{u.name(l.Path), question("break", l.key, p.Token)}
+				return act{u.name(l.Path), question("break", l.key, p.Token), u.command("break", "--token", strconv.FormatInt(p.Token, 10), u.name(l.Path))}
 			}
 		}
 	}

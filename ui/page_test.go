@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -150,6 +151,14 @@ func TestTheVictimOfADeadlockCanBeBroken(t *testing.T) {
 		want := map[string]string{"0x1": "act/break?kind=lock&layout=&lock=%2Fa&token=10", "0x2": "act/break?kind=lock&layout=&lock=%2Fb&token=20"}[cycles[0].Session]
 		if c := cycles[0]; c.Break.Href != want || !slices.Equal(c.End, []string{c.Session}) {
 			t.Errorf("victim %s: %+v, end %v; want %s", c.Session, c.Break, c.End, want)
+		}
+		if at := p.u.cyclesAt(v, "/a"); len(at) != 1 || at[0].Session != cycles[0].Session || len(p.u.cyclesAt(v, "/c")) > 0 {
+			t.Errorf("cycles of /a: %+v, and of /c: %+v", at, p.u.cyclesAt(v, "/c"))
+		}
+		w := httptest.NewRecorder()
+		p.u.page("lock", p.u.lock)(w, httptest.NewRequest("GET", "/lock?path=/a", nil))
+		if text := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(text, "2 clients wait for each other") || !strings.Contains(text, "<code>"+html.EscapeString(cycles[0].Break.Command)+"</code>") {
+			t.Errorf("the page of /a: %d, %s", w.Code, text)
 		}
 	})
 }

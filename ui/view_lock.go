@@ -16,6 +16,7 @@ const placesOnPage = 200
 
 type lockBody struct {
 	Found      bool
+	Cycles     []cycleView // that the lock is in
 	Path       string
 	Row        row
 	Holders    []holderRow
@@ -82,6 +83,7 @@ func (u *UI) lock(r *http.Request, v view, f *frame) {
 	if l != nil {
 		key = l.key
 		b.Found, b.Row, b.Unreadable = true, u.row(l), l.Unreadable
+		b.Cycles = u.cyclesAt(v, path)
 		f.Status = http.StatusOK
 		for _, p := range l.holders {
 			if len(b.Holders) == placesOnPage {

@@ -68,7 +68,7 @@ func forgetRun(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Cli
 	if !f.per {
 		flag = "--once-key " + f.key
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nThe job can run again: holdfast run %s finds no run any more.\n", term.Escape(name), term.Escape(see.LastRun(seen)), term.Escape(flag))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nWithout this record, the job can run again: holdfast run %s finds no run then.\n", term.Escape(name), term.Escape(see.LastRun(seen)), term.Escape(flag))
 	if err := how.Confirm(cmd, "remove the record", name); err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func (g *Flags) Settle(flags *pflag.FlagSet) error {
 	g.Secure.from = g.from
 	g.TimeoutGiven = flags.Changed("session-timeout")
 	if g.Timeout < 100*time.Millisecond || g.Timeout > 24*time.Hour {
-		return g.blame("session-timeout", term.Misconfigured("", "session timeout %v is out of range: want 100ms to 1d", g.Timeout))
+		return g.blame("session-timeout", term.Misconfigured("give --session-timeout 15s, for example", "session timeout %v is out of range: want 100ms to 1d", g.Timeout))
 	}
 	return nil
 }

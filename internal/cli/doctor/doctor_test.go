@@ -140,7 +140,7 @@ func TestDoctorComparesSessionTimeouts(t *testing.T) {
 }
 
 func TestDoctorNoticesALongTick(t *testing.T) {
-	for least, warns := range map[time.Duration]bool{0: false, leastTimeout: false, time.Second: false, 6 * time.Second: false, 8 * time.Second: true} {
+	for least, warns := range map[time.Duration]bool{0: false, conn.LeastTimeout: false, time.Second: false, 6 * time.Second: false, 8 * time.Second: true} {
 		e := &examined{name: "zk1"}
 		if e.judgeTick(3*time.Second, least); warns {
 			found(t, e.findings, stateWarning, "a minimum of 8s suggests a tickTime of 4s, and holdfast assumes 3s")

@@ -30,8 +30,6 @@ const (
 	slowWrite = 100 * time.Millisecond
 	// clockApart is the difference of two clocks from which doctor warns.
 	clockApart = 2 * time.Second
-	// leastTimeout is the session timeout with which doctor asks for a server's minimum.
-	leastTimeout = 100 * time.Millisecond
 )
 
 // An examined is one address of a server, with the findings about it.
@@ -399,22 +397,11 @@ func (e *examined) judgeContainers(ctx context.Context, session *zk.Session, pro
 	}
 }
 
-// leastGranted returns the shortest session timeout that the server grants, or 0 if it cannot be found
-// out.
+// leastGranted is conn.LeastGranted within a part of the time.
 func (d *examiner) leastGranted(ctx context.Context, cfg zk.Config) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, someOf(ctx))
 	defer cancel()
-	cfg.SessionTimeout = leastTimeout
-	c, err := zk.Dial(ctx, cfg)
-	if err != nil {
-		return 0
-	}
-	defer c.Close()
-	s, err := c.Session(ctx)
-	if err != nil {
-		return 0
-	}
-	return s.Timeout()
+	return conn.LeastGranted(ctx, cfg)
 }
 
 // judgeTimeout compares the granted session timeout with the one that was asked for. least is the server's
@@ -422,7 +409,7 @@ func (d *examiner) leastGranted(ctx context.Context, cfg zk.Config) time.Duratio
 func (d *examiner) judgeTimeout(e *examined, granted, least time.Duration) {
 	asked := d.Flags.Timeout
 	limits := ""
-	if least > leastTimeout {
+	if least > conn.LeastTimeout {
 		limits = fmt.Sprintf("; its minimum is %s, two ticks of %s by default", duration.Text(least), duration.Text(least/2))
 	}
 	switch {
@@ -446,9 +433,8 @@ func (d *examiner) judgeTimeout(e *examined, granted, least time.Duration) {
 // judgeTick compares the tickTime that the proofs of a session are measured in with that of an ensemble, which
 // its minimum gives away.
 func (e *examined) judgeTick(assumed, least time.Duration) {
-	if tick := least / 2; least > leastTimeout && tick > assumed {
-		e.warning("session", fmt.Sprintf("if tickTime in the servers' zoo.cfg is %[1]v, add ?tick=%[1]v to the address; otherwise a holder could be told too late that its lock is lost", tick),
-			"%s: a minimum of %v suggests a tickTime of %v, and holdfast assumes %v", e.name, least, tick, assumed)
+	if text, hint := conn.LongTick(assumed, least); text != "" {
+		e.warning("session", hint, "%s: %s", e.name, text)
 	}
 }
 

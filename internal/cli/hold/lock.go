@@ -120,6 +120,7 @@ func (k *Taker) lock(stdin bool) error {
 		return leftWithInput(ended, k.Name, err)
 	}
 	defer t.Close()
+	go conn.WarnOfTick(t.hold.Context(), t.Client, k.Target.ZK, k.say)
 	k.say.Line("to release %s, press ctrl-C or: kill %d", term.Escape(k.Name), os.Getpid())
 	line := fmt.Sprintf("held %s token=%d session=%s", term.Escape(k.Name), k.token(t.hold), locks.SessionText(t.hold.SessionID()))
 	if k.Kind.slot {

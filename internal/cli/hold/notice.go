@@ -48,7 +48,7 @@ func (k *Taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 				queue := k.look(ctx, c, path)
 				what := cmp.Or(waitingFor(queue, session.ID(), k.Kind.node), k.resting(ctx, c, path, queue, session.ID()))
 				if what != "" && ctx.Err() == nil {
-					k.say.Line("waiting for %s: %s", term.Escape(k.called(path)), what)
+					k.say.Line("waiting for %s: %s", k.awaited(path), what)
 				}
 			}
 			select {
@@ -75,7 +75,7 @@ func (k *Taker) busy(ctx context.Context, c *zk.Client) (known bool, _ error) {
 		if len(queue) == 0 || k.owns(ctx, c, queue[0]) {
 			why = k.reservation(ctx, c, path)
 		} else {
-			why = "held by " + show.Holder(queue[0], time.Now())
+			why = show.HeldBy(queue[0], time.Now())
 		}
 		if why != "" {
 			name, what, known = k.called(path), why, true
@@ -110,17 +110,26 @@ func waitingFor(queue []holdfast.Entry, session int64, node bool) string {
 	}
 	switch {
 	case node && len(queue) > 0 && queue[0].Session != session:
-		return "held by " + show.Holder(queue[0], time.Now())
+		return show.HeldBy(queue[0], time.Now())
 	case position == 0 && len(queue) >= lookedAt && queue[0].Held && queue[0].Session != session && waiters == 0:
-		return "held by " + show.Holder(queue[0], time.Now())
+		return show.HeldBy(queue[0], time.Now())
 	case position == 0 && len(queue) >= lookedAt && queue[0].Held && queue[0].Session != session:
-		return fmt.Sprintf("held by %s, with %d or more waiting before this one", show.Holder(queue[0], time.Now()), waiters)
+		return fmt.Sprintf("%s, with %d or more waiting before this one", show.HeldBy(queue[0], time.Now()), waiters)
 	case position == 0:
 		return ""
 	case !queue[0].Held: // at a semaphore's turnstile, while a holder releases
 		return fmt.Sprintf("position %d of %d", position, waiters)
 	}
-	return fmt.Sprintf("held by %s, position %d of %d", show.Holder(queue[0], time.Now()), position, waiters)
+	return fmt.Sprintf("%s, position %d of %d", show.HeldBy(queue[0], time.Now()), position, waiters)
+}
+
+// awaited names a lock in a message about the wait. Its holder can be a program of another library.
+func (k *Taker) awaited(path string) string {
+	name := term.Escape(k.called(path))
+	if layout := k.Kind.Layout.Name; layout != "curator" && layout != "" {
+		name += " (layout " + term.Escape(layout) + ")"
+	}
+	return name
 }
 
 // called returns the name of one of this command's locks.
@@ -175,7 +184,7 @@ func (k *Taker) show(ctx context.Context, c *zk.Client) {
 		text := ""
 		for _, path := range k.paths() {
 			if what := cmp.Or(waitingFor(queues[path], session.ID(), k.Kind.node), rests[path]); what != "" && text == "" {
-				text = fmt.Sprintf("waiting for %s: %s", term.Escape(k.called(path)), what)
+				text = fmt.Sprintf("waiting for %s: %s", k.awaited(path), what)
 			}
 		}
 		if d := k.stuck.Load(); d != nil {

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/term"
+	"holdfast/layout"
 	"holdfast/reserve"
 	"holdfast/zktest"
 )
@@ -146,4 +148,24 @@ func TestProgressOfAReservation(t *testing.T) {
 		}
 		(<-ended).Close()
 	})
+}
+
+// The progress says what is special about the holder: the lock is detached, or kept, or of another layout.
+func TestProgressOfOtherHolders(t *testing.T) {
+	since := time.Now()
+	me := holdfast.Entry{Session: 7, Since: since}
+	for want, first := range map[string]holdfast.Entry{
+		"kept by ann for its next use, position 1 of 1":                  {Held: true, Kept: true, Owner: "ann", Session: 1},
+		"held by ann for 0s (detached, without expiry), position 1 of 1": {Held: true, Detached: true, Owner: "ann", HeldSince: since},
+		"held by id 5 for 0s (detached, expires in 1h), position 1 of 1": {Held: true, Detached: true, ID: "5", HeldSince: since, Expires: since.Add(time.Hour + time.Second/2)},
+		"held by session 0x1 for ≤0s, position 1 of 1":                   {Held: true, Session: 1, Since: since},
+	} {
+		if got := waitingFor([]holdfast.Entry{first, me}, 7, false); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	k := &Taker{Name: "job", Path: lockPath, Kind: KindFlags{Layout: kind.Layout{Layout: layout.Kazoo}}}
+	if got := k.awaited(lockPath); got != "job (layout kazoo)" {
+		t.Errorf("%q", got)
+	}
 }

@@ -272,6 +272,7 @@ func (k *Taker) Run(command []string, at job.Ending, stop os.Signal) error {
 	defer t.Close()
 	k.record.held(k, t.hold)
 	k.Steps.held(t.hold, ends)
+	go conn.WarnOfTick(t.hold.Context(), t.Client, k.Target.ZK, k.say)
 
 	supervise.Notify(signals, supervise.JobSignals...)
 	warn := func(format string, args ...any) {

@@ -194,7 +194,7 @@ func (k *claim) blocker(ctx context.Context, c *zk.Client) (name, why string) {
 			queue = slices.DeleteFunc(queue, func(e holdfast.Entry) bool { return e.Shared })
 		}
 		if err == nil && len(queue) > 0 && queue[0].Session != session.ID() {
-			return k.called(path), "held by " + show.Holder(queue[0], time.Now())
+			return k.called(path), show.HeldBy(queue[0], time.Now())
 		}
 		if r, err := reserve.Of(ctx, c, path, layout.Curator); err == nil && r != nil {
 			return k.called(path), show.Reservation(r)

@@ -184,10 +184,8 @@ func (l *listed) words(now time.Time) string {
 		waiters--
 	case holders == 0: // the waiter is at a semaphore's turnstile
 		text = "free; the first waiter is about to acquire it"
-	case first.Kept:
-		text = "kept by " + show.Owner(first) + " for its next use"
 	default:
-		text = "held by " + show.Holder(first, now)
+		text = show.HeldBy(first, now)
 	}
 	if first.Detached {
 		text += "; its id is " + term.Escape(term.Cut(first.ID, term.MaxCell))

@@ -68,10 +68,8 @@ func (l *Lock) Summary(now time.Time) string {
 	case len(l.Queue) == 0:
 	case holders == 0: // the waiter is at a semaphore's turnstile
 		text = "free; the first waiter is about to acquire it"
-	case l.Queue[0].Kept:
-		text = "kept by " + show.Owner(l.Queue[0].Entry) + " for its next use"
 	default:
-		text = "held by " + show.Holder(l.Queue[0].Entry, now)
+		text = show.HeldBy(l.Queue[0].Entry, now)
 	}
 	if len(l.Queue) == 0 && l.Reserved != nil {
 		text += "; its token is " + strconv.FormatInt(l.Reserved.Token, 10)

@@ -44,6 +44,14 @@ func Holder(e holdfast.Entry, now time.Time) string {
 	return s
 }
 
+// HeldBy says who holds a lock, or keeps it. e is the first place of its queue.
+func HeldBy(e holdfast.Entry, now time.Time) string {
+	if e.Kept {
+		return "kept by " + Owner(e) + " for its next use"
+	}
+	return "held by " + Holder(e, now)
+}
+
 // HeldFor returns how long a lock has been held. If the time is not known, it returns an upper bound:
 // the time since the holder joined the queue.
 func HeldFor(e holdfast.Entry, now time.Time) string {
