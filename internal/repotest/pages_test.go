@@ -37,6 +37,7 @@ var pages = []string{
 	"docs/howto/certificates.md",
 	"docs/howto/agents.md",
 	"docs/howto/ci.md",
+	"docs/howto/metrics.md",
 }
 
 // patience is how long the output of a command may take before its page fails.
