@@ -36,6 +36,7 @@ var pages = []string{
 	"docs/howto/migrations.md",
 	"docs/howto/certificates.md",
 	"docs/howto/agents.md",
+	"docs/reference/run.md",
 	"docs/howto/ci.md",
 	"docs/howto/metrics.md",
 }
