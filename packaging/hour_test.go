@@ -58,7 +58,7 @@ func TestTheFirstHour(t *testing.T) {
 		copyFile(t, filepath.Join(root, "root", filepath.Base(from)), from)
 	}
 	steps := stepsOf(t, hourPage)
-	if len(steps) < 9 {
+	if len(steps) < 8 {
 		t.Fatalf("%d steps", len(steps))
 	}
 	page := len(steps) - 1 // the last step removes the package

@@ -9,7 +9,7 @@
 //	…
 //	m := holdfast.NewMutex(c, "/jobs/nightly", holdfast.WithObserver(metrics.Observer()))
 //
-// docs/howto/metrics.md lists the metrics.
+// docs/reference/lock-metrics.md lists the metrics.
 //
 // The hooks only note an event. A goroutine folds it into the metrics, with a batch of others: see events. It ends
 // with its batch. For each Collector, there is at most one that a full batch starts, and one that a timer starts.

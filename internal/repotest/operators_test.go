@@ -30,7 +30,7 @@ func read(t *testing.T, path string) string {
 // Rules and dashboard name only metrics that exist. Other tests compare the tables of the two pages with the code.
 func TestOperatorsFilesNameMetricsThatExist(t *testing.T) {
 	exist := make(map[string]bool)
-	for _, page := range []string{"docs/howto/metrics.md", "docs/reference/metrics.md"} {
+	for _, page := range []string{"docs/reference/lock-metrics.md", "docs/reference/metrics.md"} {
 		for _, m := range regexp.MustCompile("(?m)^\\| `(holdfast_\\w+)` \\| (\\w+)").FindAllStringSubmatch(read(t, page), -1) {
 			exist[m[1]] = true
 			if m[2] == "histogram" {

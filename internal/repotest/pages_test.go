@@ -36,7 +36,9 @@ var pages = []string{
 	"docs/howto/migrations.md",
 	"docs/howto/certificates.md",
 	"docs/howto/agents.md",
+	"docs/reference/run.md",
 	"docs/howto/ci.md",
+	"docs/howto/metrics.md",
 }
 
 // patience is how long the output of a command may take before its page fails.

@@ -125,6 +125,29 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
+// Each how-to begins with what the reader has, and ends with how to see that it works. Reference is elsewhere.
+func TestHowTosAreShort(t *testing.T) {
+	files, err := filepath.Glob("docs/howto/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, file := range files {
+		total += words(t, file)
+		paragraphs := strings.Split(read(t, file), "\n\n")
+		if len(paragraphs) < 2 || !strings.HasPrefix(paragraphs[1], "You ") {
+			t.Errorf("%s does not begin with what the reader has", file)
+		}
+		headings := regexp.MustCompile(`(?m)^## .*$`).FindAllString(read(t, file), -1)
+		if len(headings) == 0 || headings[len(headings)-1] != "## See that it works" {
+			t.Errorf("%s does not end with how to see that it works", file)
+		}
+	}
+	if total > 9000 {
+		t.Errorf("the how-tos have %d words; want at most 9,000", total)
+	}
+}
+
 // words counts as wc -w does.
 func words(t *testing.T, file string) int {
 	t.Helper()

@@ -68,13 +68,13 @@ func TestMetricsOfTheCommandAreThoseOfPrograms(t *testing.T) {
 			t.Errorf("%s is promholdfast's, or no gauge (%q)", name, kinds[name])
 		}
 	}
-	page, err := os.ReadFile("../../../docs/howto/metrics.md")
+	page, err := os.ReadFile("../../../docs/reference/lock-metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name := range kinds {
 		if !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("docs/howto/metrics.md does not mention %s", name)
+			t.Errorf("docs/reference/lock-metrics.md does not mention %s", name)
 		}
 	}
 }

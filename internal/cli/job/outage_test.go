@@ -102,7 +102,7 @@ func TestCommandsSurviveTheseOutages(t *testing.T) {
 	}
 }
 
-// outageTable is the table of docs/reference/limits.md.
+// outageTable is the table of docs/reference/run.md.
 func outageTable() string {
 	var b strings.Builder
 	b.WriteString("| Session timeout | `--term-before` | TERM, after the last proof | One server | Ensemble, tickTime 2 s | Ensemble, tickTime 3 s |\n|---|---|---|---|---|---|\n")
@@ -138,7 +138,7 @@ func shortestTimeout(tick time.Duration) time.Duration {
 }
 
 func TestDocumentHasTheTableOfOutages(t *testing.T) {
-	const doc = "../../../docs/reference/limits.md"
+	const doc = "../../../docs/reference/run.md"
 	text, err := os.ReadFile(doc)
 	if err != nil {
 		t.Fatal(err)
