@@ -31,7 +31,7 @@ func ofSeeing() []mutant {
 		{
 			number: 635, bug: "ls shows the turnstile of kazoo's semaphore as a lock", where: "ours, until issue 17",
 			edits: []edit{{"internal/locks/find.go", "quiet[d] = true", "quiet[d] = d == path"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestKazoosSemaphoreIsOneLock"},
+			pkg:   "internal/cli/see", tests: []string{"TestKazoosSemaphoreIsOneLock"},
 		},
 	}
 }

@@ -58,8 +58,8 @@ func ofSights() []mutant {
 		},
 		{
 			number: 740, bug: "the times of old data go on in ls --watch", where: "ours, until issue 17",
-			edits: []edit{{"cmd/holdfast/ls_watch.go", "\t\tat = s.now\n", "\t\tat = now\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestLsWatchShowsOldDataAsOld"},
+			edits: []edit{{"internal/cli/ls/live.go", "\t\tat = s.now\n", "\t\tat = now\n"}},
+			pkg:   "internal/cli/ls", tests: []string{"TestLsWatchShowsOldDataAsOld"},
 		},
 		{
 			number: 741, bug: "one client's node with a year that JSON does not have ends ls -o json for everybody", where: "ours, until issue 17",
@@ -89,7 +89,7 @@ func ofSights() []mutant {
 		{
 			number: 746, bug: "one request that the server throttles ends ls", where: "ours, until issue 17",
 			edits: []edit{{"internal/locks/batch.go", "var answers []zk.Result\n\t\t\terr := zk.Retry(ctx, func() (err error) {\n\t\t\t\tanswers, err = r.read(ctx, ops)\n\t\t\t\treturn err\n\t\t\t})", "answers, err := r.read(ctx, ops)"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestReadsAreSentAgain"},
+			pkg:   "internal/cli/see", tests: []string{"TestReadsAreSentAgain"},
 		},
 	}
 }

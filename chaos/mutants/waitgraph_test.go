@@ -18,7 +18,7 @@ func ofTheWaitGraph() []mutant {
 		{
 			number: 642, bug: "a cycle of two readings with different nodes is reported", where: "–",
 			edits: []edit{{"internal/locks/deadlock.go", "waitgraph.Stable(suspects, again)", "again"}},
-			pkg:   "cmd/holdfast",
+			pkg:   "internal/cli/graph",
 			tests: []string{"TestCycleMustStandStill"},
 		},
 		{
@@ -77,7 +77,7 @@ func ofTheWaitGraph() []mutant {
 		{
 			number: 596, bug: "a lock that is only kept is part of a deadlock", where: "ours, until 23 November",
 			edits: []edit{{"internal/waitgraph/lock.go", "p.Zxid}] && !p.Kept {", "p.Zxid}] {"}},
-			pkg:   "cmd/holdfast",
+			pkg:   "internal/cli/graph",
 			tests: []string{"TestKeptLockIsNoDeadlock"},
 		},
 		{

@@ -20,15 +20,17 @@ import (
 	"holdfast/internal/cli/bench"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/doctor"
+	"holdfast/internal/cli/graph"
+	"holdfast/internal/cli/history"
 	"holdfast/internal/cli/hold"
 	"holdfast/internal/cli/hold/elect"
 	"holdfast/internal/cli/see"
+	"holdfast/internal/cli/sessions"
 	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/cli/version"
+	"holdfast/internal/cli/watch"
 	"holdfast/internal/deed"
-	"holdfast/internal/lockwatch"
-	"holdfast/internal/waitgraph"
 	"holdfast/once"
 	"holdfast/reserve"
 )
@@ -36,9 +38,9 @@ import (
 // schemas are the sections of docs/reference/json.md, and the structs that they describe.
 var schemas = map[string]any{
 	"LockList": see.ListDocument{}, "Lock": show.Document{}, "Permits": show.Permits{}, "Holder": show.Holding{}, "Waiter": show.Waiting{},
-	"Reservation": show.Reserved{}, "Run": show.Run{}, "LockEvent": eventDocument{}, "LockHistory": historyDocument{}, "HistoryEvent": historyEvent{},
-	"SessionList": sessionList{}, "Session": sessionDocument{}, "SessionPlace": sessionPlaceDocument{},
-	"WaitGraph": graphDocument{}, "GraphOwner": ownerDocument{}, "GraphPlace": placeDocument{}, "Cycle": cycleDocument{}, "Step": stepDocument{},
+	"Reservation": show.Reserved{}, "Run": show.Run{}, "LockEvent": watch.Event{}, "LockHistory": history.Document{}, "HistoryEvent": history.Event{},
+	"SessionList": sessions.List{}, "Session": sessions.Document{}, "SessionPlace": sessions.Place{},
+	"WaitGraph": graph.Document{}, "GraphOwner": graph.Owner{}, "GraphPlace": graph.Place{}, "Cycle": graph.Cycle{}, "Step": graph.Step{},
 	"Diagnosis": doctor.Diagnosis{}, "Finding": doctor.Finding{}, "Config": conn.ConfigDocument{}, "ConfigFile": conn.FileDocument{}, "Setting": conn.SettingDocument{},
 	"RunStatus": hold.RunStatus{}, "RunCommand": hold.CommandStatus{}, "Leader": elect.LeaderDocument{},
 	"Benchmark": bench.Document{}, "Percentiles": bench.Percentiles{},
@@ -148,7 +150,7 @@ func TestDocumentsAreStable(t *testing.T) {
 			t.Errorf("%s breaks the contract once, and these breaches were found: %q", bad, got)
 		}
 	}
-	for name, v := range samples() {
+	for name, v := range samples(t) {
 		var got bytes.Buffer
 		if err := term.JSON(&got, v); err != nil {
 			t.Fatal(err)
@@ -271,7 +273,7 @@ func jsonPaths(t *testing.T, text []byte) []string {
 }
 
 // samples are documents with every field.
-func samples() map[string]any {
+func samples(t *testing.T) map[string]any {
 	t0 := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	now := t0.Add(90 * time.Second)
 	g := &conn.Flags{Namespace: "/holdfast/locks"}
@@ -293,38 +295,25 @@ func samples() map[string]any {
 	reserved.Reserve(&reserve.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
 	reserved.LastRun = see.RunOf(&once.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
 	l := see.Listing(g.LockName, []see.Lock{held, pool, free}, now)
-	w := &eventWriter{Flags: g}
-	event := lockwatch.Event{
-		At: now, Lock: held.Path, Node: held.Queue[0].Path, Known: true, Owner: "ann@web1:100", Reason: "schema 42",
-		Session: 0x100200a0001, Token: 9007199254740993, Took: 1500 * time.Millisecond, Waiters: 1,
-	}
-	typed := func(e lockwatch.Event, t lockwatch.Type) any {
-		e.Type = t
-		return w.document(e)
-	}
 	all := map[string]any{
 		"LockList": l.Whole(),
 		"Lock":     l.Line(held), "Lock-semaphore": l.Line(pool), "Lock-free": l.Line(free),
 		"Lock-detached": l.Line(detached), "Lock-reserved": reserved,
-		"LockEvent-acquired": typed(event, lockwatch.Acquired), "LockEvent-released": typed(event, lockwatch.Released),
-		"LockEvent-unknown": typed(lockwatch.Event{At: now, Lock: held.Path, Node: held.Queue[0].Path}, lockwatch.Left),
-		"LockEvent-gap":     typed(lockwatch.Event{At: now, Lock: held.Path, Why: "clients came and went meanwhile"}, lockwatch.Gap),
-		"LockHistory": historyDocument{
+		"LockHistory": history.Document{
 			APIVersion: term.APIVersion, Kind: "LockHistory", Name: "db/migrate", Path: held.Path, Since: &t0, Joined: 12, Present: 2, AsOf: now,
-			Events: []historyEvent{
+			Events: []history.Event{
 				{Type: "joined", At: t0, Owner: "ann@web1:100", Why: "schema 42", Session: "0x100200a0001", Token: "9007199254740993"},
 				{Type: "acquired", At: t0, AtLeast: true, Owner: "ann@web1:100", Why: "schema 42", Session: "0x100200a0001", Token: "9007199254740993"},
 				{Type: "break", At: t0.Add(-time.Hour), Owner: "cem@web3:1", Why: "stuck", Token: "3", By: "ops@web1:9", Outcome: "done"},
 			},
 		},
 		"Version": version.Document{APIVersion: term.APIVersion, Kind: "Version", Version: "v0.1.0", Commit: "0123abc", Go: "go1.26.0", OS: "linux", Arch: "amd64"},
-		"SessionList": sessionList{APIVersion: term.APIVersion, Kind: "SessionList", AsOf: now, Items: []sessionDocument{{
-			Kind: "Session", Session: "0x100200a0001", Owner: "ann@web1:100", Held: 1, Waiting: 1, Places: []sessionPlaceDocument{
-				{"db/migrate", held.Path, "waiting", false, "9007199254740993", "ann@web1:100", "schema 42", t0.Add(time.Minute)},
-				{"pool", pool.Path, "held", true, "22", "ann@web1:100", "", t0},
+		"SessionList": sessions.List{APIVersion: term.APIVersion, Kind: "SessionList", AsOf: now, Items: []sessions.Document{{
+			Kind: "Session", Session: "0x100200a0001", Owner: "ann@web1:100", Held: 1, Waiting: 1, Places: []sessions.Place{
+				{Name: "db/migrate", Path: held.Path, State: "waiting", Token: "9007199254740993", Owner: "ann@web1:100", Why: "schema 42", Since: t0.Add(time.Minute)},
+				{Name: "pool", Path: pool.Path, State: "held", Shared: true, Token: "22", Owner: "ann@web1:100", Since: t0},
 			},
 		}}},
-		"WaitGraph": sampleWaits(g, t0, now).document(false),
 		"Leader": elect.LeaderDocument{
 			APIVersion: term.APIVersion, Kind: "Leader", Election: "scheduler", Name: "10.0.0.5:8080", Token: "42", Since: &t0, IsLeader: true, Connected: true, AsOfMS: new(int64(120)),
 		},
@@ -349,31 +338,27 @@ func samples() map[string]any {
 		}},
 		"Message": term.MessageDocument{Time: now, Level: "ERROR", Msg: "no server of zk://zk1:2181 answered", Hint: "start a server"},
 	}
+	// The packages of these compare the files with what they print.
+	for _, name := range []string{"LockEvent-acquired", "LockEvent-released", "LockEvent-unknown", "LockEvent-gap"} {
+		all[name] = golden[watch.Event](t, name)
+	}
+	all["WaitGraph"] = golden[graph.Document](t, "WaitGraph")
 	maps.Copy(all, sampleRuns(t0))
 	maps.Copy(all, sampleBenchmarks(t0))
 	return all
 }
 
-// sampleWaits is a graph with a cycle of two owners, and a waiter for a permit behind it.
-func sampleWaits(g *conn.Flags, t0, now time.Time) *waits {
-	place := func(lock, node string, session int64, wait time.Duration) waitgraph.Place {
-		return waitgraph.Place{
-			Node: "/holdfast/locks/" + lock + "/" + node, Zxid: int64(wait), Session: session, Since: t0.Add(wait),
-			Owner: fmt.Sprintf("ann@web%d:100", session), Reason: "schema 42",
-		}
+// golden returns the document in a file of testdata/golden.
+func golden[T any](t *testing.T, name string) (d T) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "golden", name+".json"))
+	if err == nil {
+		err = json.Unmarshal(text, &d)
 	}
-	w := &waits{g: g, now: now, locks: 3, Blocking: waitgraph.Analyze([]waitgraph.Lock{
-		{Path: "/holdfast/locks/a", Layout: "curator", Kind: "lock", Queue: []waitgraph.Place{
-			place("a", "_c_a-lock-0000000001", 1, 0), place("a", "_c_b-lock-0000000002", 2, 10*time.Second),
-		}},
-		{Path: "/holdfast/locks/b", Layout: "curator", Kind: "lock", Queue: []waitgraph.Place{
-			place("b", "_c_a-lock-0000000001", 2, 0), place("b", "_c_b-lock-0000000002", 1, 20*time.Second),
-		}},
-		{Path: "/holdfast/locks/pool", Layout: "curator", Kind: "semaphore", Counted: true, Limit: 2, Permits: []waitgraph.Place{
-			place("pool", "leases/_c_a-lease-0000000001", 1, 0), place("pool", "leases/_c_b-lease-0000000002", 2, 0),
-		}, Queue: []waitgraph.Place{place("pool", "locks/_c_c-lock-0000000003", 3, 30*time.Second)}},
-	}).Blocking()}
-	return w
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // sampleRuns are status files.

@@ -5,19 +5,26 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/bench"
 	"holdfast/internal/cli/complete"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/doctor"
+	"holdfast/internal/cli/graph"
+	"holdfast/internal/cli/history"
 	"holdfast/internal/cli/hold"
 	"holdfast/internal/cli/hold/elect"
 	"holdfast/internal/cli/hold/shard"
+	"holdfast/internal/cli/ls"
 	"holdfast/internal/cli/man"
 	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/serve"
+	"holdfast/internal/cli/sessions"
+	"holdfast/internal/cli/status"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/cli/usage"
 	"holdfast/internal/cli/version"
+	"holdfast/internal/cli/watch"
 )
 
 func newRoot() *cobra.Command {
@@ -61,14 +68,14 @@ environment), and so can configuration files and their profiles (holdfast help c
 		hold.NewUnlock(g),
 		elect.New(g),
 		shard.New(g),
-		newLs(g),
-		newStatus(g),
-		newWatch(g),
-		newHistory(g),
-		newGraph(g),
-		newBreak(g),
-		newRevoke(g),
-		newSessions(g),
+		ls.New(g),
+		status.New(g),
+		watch.New(g),
+		history.New(g),
+		graph.New(g),
+		act.NewBreak(g),
+		act.NewRevoke(g),
+		sessions.New(g),
 		doctor.New(g),
 		bench.New(g),
 	} {

@@ -3,37 +3,16 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
-	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/waitgraph"
 	"holdfast/zk"
-	"holdfast/zkproto"
-	"holdfast/zktest"
 )
-
-// An owner of another library can be longer than an environment variable may be. The command of watch --exec runs all
-// the same.
-func TestLongOwnersAreCutForTheCommand(t *testing.T) {
-	t.Parallel()
-	for _, s := range []string{strings.Repeat("x", 1<<20), strings.Repeat("\x00", 1<<20), strings.Repeat("é", 1<<20)} {
-		if got := forVariable(s); len(got) > 65<<10 || strings.Contains(got, "\x00") {
-			t.Errorf("%d bytes for a variable", len(got))
-		}
-	}
-	if got := forVariable("ann@host:7"); got != "ann@host:7" {
-		t.Errorf("got %q", got)
-	}
-}
 
 // A semaphore whose only client is at the turnstile is free.
 func TestStatusOfATurnstileIsFree(t *testing.T) {
@@ -64,29 +43,6 @@ func TestStatusOfATurnstileIsFree(t *testing.T) {
 	}
 	if err := status(); err != term.ExitCode(term.ExitNo) {
 		t.Errorf("a client at the turnstile alone: %v; want exit code 1", err)
-	}
-}
-
-// A chain of waits that is too deep to be drawn says that it goes on.
-func TestDeepChainsAreCut(t *testing.T) {
-	t.Parallel()
-	const depth = 200
-	var locks []waitgraph.Lock
-	for i := range depth {
-		place := func(session int) waitgraph.Place {
-			return waitgraph.Place{Node: fmt.Sprintf("/locks/l%d/n%d", i, session), Session: int64(session + 1), Zxid: int64(i + 1), Since: time.Now()}
-		}
-		locks = append(locks, waitgraph.Lock{Path: fmt.Sprintf("/locks/l%d", i), Queue: []waitgraph.Place{place(i), place(i + 1)}})
-	}
-	w := &waits{g: &conn.Flags{}, Blocking: waitgraph.Analyze(locks).Blocking(), now: time.Now()}
-	first := slices.IndexFunc(w.Owners, func(o waitgraph.Owner) bool { return slices.Contains(o.Sessions, 1) })
-	var b strings.Builder
-	w.printBelow(&b, first, "", make(map[waitgraph.Ref]bool))
-	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	last := lines[len(lines)-1]
-	hidden := depth - (len(lines) - 1)
-	if want := fmt.Sprintf("└─ … %s more; -o json has them", count(hidden, "owner")); hidden <= 0 || !strings.HasSuffix(last, want) {
-		t.Errorf("%d lines, the last is %q; want %q", len(lines), last, want)
 	}
 }
 
@@ -190,36 +146,4 @@ func TestOneUnreadableLock(t *testing.T) {
 	if _, err := run("sessions"); !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("sessions: %v; want no permission, since some are missing", err)
 	}
-}
-
-// The server throttles: the reads are sent again. An expired session of a command that only reads is no lost lock.
-func TestReadsAreSentAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
-		c := srv.Client()
-		h, err := holdfast.NewSemaphore(c, "/locks/pool", 1).Acquire(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer h.Unlock()
-		for _, op := range []zkproto.Op{zkproto.OpMultiRead, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpExists} {
-			n := 0
-			srv.Intercept(op, func(string) zktest.Action {
-				if n++; n <= 6 {
-					return zktest.Throttle
-				}
-				return zktest.Pass
-			})
-		}
-		found, err := see.Query{Prefix: "/locks/", Namespace: "/"}.Read(t.Context(), c)
-		if err != nil || len(found) != 1 || found[0].Permits.String() != "1/1" {
-			t.Errorf("ls: %+v, %v", found, err)
-		}
-		var d historyDocument
-		d.Path = "/locks/pool"
-		if err := d.read(t.Context(), c, nil); err != nil || d.Joined != 1 {
-			t.Errorf("history: %+v, %v", d, err)
-		}
-	})
 }

@@ -23,6 +23,8 @@ import (
 //	holdfast, cmd/holdfast, internal/lockwatch, internal/locks → internal/budget
 //	cmd/holdfast → internal/cli/conn → internal/cli/host, internal/cli/term
 //	cmd/holdfast → internal/cli/bench → internal/cli/conn, holdfast
+//	cmd/holdfast → internal/cli/ls, internal/cli/status, internal/cli/history → internal/cli/see     internal/cli/watch → internal/lockwatch
+//	cmd/holdfast → internal/cli/graph → internal/cli/deadlock, internal/waitgraph     cmd/holdfast → internal/cli/sessions → internal/cli/act, internal/deed
 //	cmd/holdfast → internal/cli/serve → internal/cli/certs, internal/cli/host, internal/daemon, zklocal, zkserver
 //	cmd/holdfast → internal/cli/doctor → internal/cli/conn, internal/cli/job, internal/cli/see
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
@@ -287,6 +289,36 @@ var arrows = map[string]part{
 		external:  []string{"github.com/spf13", "go.yaml.in/yaml/v3"},
 		reason:    "the server knows no lock and no client: it knows no other command",
 	},
+	"internal/cli/graph": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/deadlock", "internal/cli/kind", "internal/cli/term", "internal/locks", "internal/waitgraph", "zk"},
+		external:  []string{"github.com/spf13"},
+		reason:    "a graph is read and printed: it knows no other command",
+	},
+	"internal/cli/history": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/kind", "internal/cli/see", "internal/cli/term", "internal/deed", "internal/locks", "zk"},
+		external:  []string{"github.com/spf13"},
+		reason:    "a past is read and printed: it knows no other command",
+	},
+	"internal/cli/ls": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/kind", "internal/cli/see", "internal/cli/term", "internal/lockwatch", "zk"},
+		external:  []string{"github.com/spf13"},
+		reason:    "a list is read and printed, once or again: it knows no other command",
+	},
+	"internal/cli/sessions": {
+		mayImport: []string{"internal/cli/act", "internal/cli/conn", "internal/cli/kind", "internal/cli/show", "internal/cli/term", "internal/deed", "internal/locks", "zk"},
+		external:  []string{"github.com/spf13"},
+		reason:    "sessions are places of locks: it knows no other command but the question before an act",
+	},
+	"internal/cli/status": {
+		mayImport: []string{"", "internal/cli/conn", "internal/cli/deadlock", "internal/cli/kind", "internal/cli/see", "internal/cli/term", "internal/locks", "zk"},
+		external:  []string{"github.com/spf13"},
+		reason:    "a lock is read and printed: it knows no other command",
+	},
+	"internal/cli/watch": {
+		mayImport: []string{"internal/cli/conn", "internal/cli/job", "internal/cli/kind", "internal/cli/term", "internal/duration", "internal/locks", "internal/lockwatch"},
+		external:  []string{"github.com/spf13", "golang.org/x/sync"},
+		reason:    "events are those of internal/lockwatch: it prints them, and knows no other command",
+	},
 	"internal/cli/bench": {
 		mayImport: []string{"", "internal/cli/conn", "internal/cli/term", "internal/duration", "internal/supervise", "zk"},
 		external:  []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/spf13", "golang.org/x/sync"},
@@ -298,9 +330,9 @@ var arrows = map[string]part{
 		reason:    "the end of a job is flags and an exit code: this package knows no lock, so tf links no other command",
 	},
 	"internal/cli/act": {
-		mayImport: []string{"internal/cli/conn", "internal/cli/show", "internal/cli/term", "internal/deed", "zk"},
+		mayImport: []string{"", "internal/cli/conn", "internal/cli/kind", "internal/cli/see", "internal/cli/show", "internal/cli/term", "internal/deed", "internal/locks", "once", "zk"},
 		external:  []string{"github.com/spf13"},
-		reason:    "a question and an audit line are the same whatever is done: this package knows no command",
+		reason:    "a question and an audit line are the same whatever is done: this package knows no command but break and revoke",
 	},
 	"internal/cli/hold": {
 		mayImport: []string{
@@ -359,21 +391,27 @@ var arrows = map[string]part{
 			"internal/cli/conn",
 			"internal/cli/deadlock",
 			"internal/cli/doctor",
+			"internal/cli/graph",
+			"internal/cli/history",
 			"internal/cli/hold",
 			"internal/cli/hold/elect",
 			"internal/cli/hold/shard",
 			"internal/cli/host",
 			"internal/cli/job",
 			"internal/cli/kind",
+			"internal/cli/ls",
 			"internal/cli/man",
 			"internal/cli/outer",
 			"internal/cli/program",
 			"internal/cli/see",
 			"internal/cli/serve",
+			"internal/cli/sessions",
 			"internal/cli/show",
+			"internal/cli/status",
 			"internal/cli/term",
 			"internal/cli/usage",
 			"internal/cli/version",
+			"internal/cli/watch",
 			"internal/cli/who",
 			"", "internal/budget", "internal/daemon", "internal/deed", "internal/duration", "internal/lend", "internal/locks", "internal/lockwatch", "internal/supervise", "internal/waitgraph", "internal/watchdog", "layout", "once", "reserve", "shards", "zk", "zklocal", "zkserver",
 		},

@@ -79,6 +79,18 @@ var readings = []reading{
 		order: `serve listen config reload auth limits backup check`,
 	},
 	{
+		dir: "internal/cli/ls", pkg: "holdfast/internal/cli/ls", atMost: 0,
+		order: `ls live`,
+	},
+	{
+		dir: "internal/cli/graph", pkg: "holdfast/internal/cli/graph", atMost: 0,
+		order: `graph document`,
+	},
+	{
+		dir: "internal/cli/act", pkg: "holdfast/internal/cli/act", atMost: 0,
+		order: `doc break forget carry audit`,
+	},
+	{
 		dir: "internal/cli/bench", pkg: "holdfast/internal/cli/bench", atMost: 0,
 		order: `bench ground guard histogram`,
 	},

@@ -1,2 +1,3 @@
-// Package act is what the commands that act on locks of others have in common: the question, the reason and the audit line.
+// Package act takes locks of others away: the commands break and revoke, and what all commands that do so have in common, which is
+// the question, the reason and the audit line.
 package act

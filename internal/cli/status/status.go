@@ -1,4 +1,5 @@
-package main
+// Package status is the command status: one lock, its queue, and what is around it.
+package status
 
 import (
 	"cmp"
@@ -20,7 +21,8 @@ import (
 	"holdfast/zk"
 )
 
-func newStatus(g *conn.Flags) *cobra.Command {
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
 	var quiet bool
 	var p term.Printer
 	var layout kind.Layout

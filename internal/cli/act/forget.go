@@ -1,4 +1,4 @@
-package main
+package act
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
-	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
@@ -55,7 +54,7 @@ func (f *forgetFlags) job(o *once.Once) *once.Job {
 }
 
 // forgetRun shows the record of a job, asks, and removes it.
-func forgetRun(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, f forgetFlags, how act.Flags, name, path string, layout holdfast.Layout) error {
+func forgetRun(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, f forgetFlags, how Flags, name, path string, layout holdfast.Layout) error {
 	o := see.Jobs(c, path, layout, once.WithLock(holdfast.WithOwner(conn.Owner())))
 	seen, err := f.job(o).Recorded(ctx)
 	switch {
@@ -74,7 +73,7 @@ func forgetRun(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Cli
 	}
 	e := deed.Entry{Action: "break " + term.Cut(flag, deed.MaxText)}
 	e.Places = []deed.Place{{Path: term.Cut(path, deed.MaxText), Owner: term.Cut(seen.Owner, deed.MaxText), Token: strconv.FormatInt(seen.Token, 10)}}
-	err = act.Audited(ctx, g, cmd, c, e, how.Reason, func() error {
+	err = Audited(ctx, g, cmd, c, e, how.Reason, func() error {
 		err := f.job(o).ForgetRun(ctx, seen.Token)
 		if errors.Is(err, holdfast.ErrNotHeld) {
 			return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: the record has changed since; nothing was done", term.Cut(name, 80)), Hint: "run the command again to see the new one"}

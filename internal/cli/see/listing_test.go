@@ -1,19 +1,20 @@
-package main
+package see
 
 import (
 	"bytes"
 	"fmt"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
-	"holdfast/internal/cli/see"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	"holdfast/layout"
 	"holdfast/zk"
+	"holdfast/zkproto"
 	"holdfast/zktest"
 )
 
@@ -46,14 +47,14 @@ func TestLsOfManyLocks(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	began := time.Now()
-	found, err := see.Query{Prefix: "/holdfast/locks/", Namespace: "/"}.Read(ctx, c)
+	found, err := Query{Prefix: "/holdfast/locks/", Namespace: "/"}.Read(ctx, c)
 	took := time.Since(began)
 	if err != nil || len(found) != locks {
 		t.Fatalf("%d locks, %v", len(found), err)
 	}
 	var printed bytes.Buffer
 	g := &conn.Flags{Namespace: "/holdfast/locks"}
-	if err := term.Show(&printed, &term.Printer{Format: "json"}, see.Listing(g.LockName, found, time.Now())); err != nil {
+	if err := term.Show(&printed, &term.Printer{Format: "json"}, Listing(g.LockName, found, time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
@@ -77,7 +78,7 @@ func TestKazoosSemaphoreIsOneLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"1/2 held", "0/2 free"} {
-		found, err := see.Query{Prefix: "/locks/", Namespace: "/", Layout: locks.Compiled(layout.Kazoo)}.Read(ctx, c)
+		found, err := Query{Prefix: "/locks/", Namespace: "/", Layout: locks.Compiled(layout.Kazoo)}.Read(ctx, c)
 		if err != nil || len(found) != 1 || found[0].Path != "/locks/pool" || found[0].Permits.String()+" "+found[0].State() != want {
 			t.Errorf("got %+v, %v; want the semaphore, %s", found, err, want)
 		}
@@ -85,4 +86,31 @@ func TestKazoosSemaphoreIsOneLock(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// The server throttles: the reads are sent again. An expired session of a command that only reads is no lost lock.
+func TestReadsAreSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c := srv.Client()
+		h, err := holdfast.NewSemaphore(c, "/locks/pool", 1).Acquire(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Unlock()
+		for _, op := range []zkproto.Op{zkproto.OpMultiRead, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpExists} {
+			n := 0
+			srv.Intercept(op, func(string) zktest.Action {
+				if n++; n <= 6 {
+					return zktest.Throttle
+				}
+				return zktest.Pass
+			})
+		}
+		found, err := Query{Prefix: "/locks/", Namespace: "/"}.Read(t.Context(), c)
+		if err != nil || len(found) != 1 || found[0].Permits.String() != "1/1" {
+			t.Errorf("ls: %+v, %v", found, err)
+		}
+	})
 }

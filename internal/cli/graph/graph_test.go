@@ -1,4 +1,4 @@
-package main
+package graph
 
 import (
 	"bytes"
@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast"
+	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
@@ -62,19 +64,22 @@ func dialServer(t *testing.T, url string) *zk.Client {
 func graphOf(t *testing.T, url string, args ...string) (string, error) {
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	root := newRoot()
+	g := conn.NewFlags()
+	cmd := New(g)
+	g.Register(cmd)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	var out bytes.Buffer
-	root.SetOut(&out)
-	root.SetErr(&out)
-	root.SetArgs(append([]string{"graph", "--server", url}, args...))
-	err := root.Execute()
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(append([]string{"--server", url}, args...))
+	err := cmd.Execute()
 	return out.String(), err
 }
 
-func documentOf(t *testing.T, url string) graphDocument {
+func documentOf(t *testing.T, url string) Document {
 	t.Helper()
 	text, err := graphOf(t, url, "-o", "json", "/")
-	var d graphDocument
+	var d Document
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &d)
 	}
@@ -256,7 +261,7 @@ func TestGraphOfTenThousandLocks(t *testing.T) {
 	began := time.Now()
 	text, err := graphOf(t, url, "-o", "json", "/")
 	took := time.Since(began)
-	var d graphDocument
+	var d Document
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &d)
 	}
@@ -395,7 +400,7 @@ func TestGraphNamesWhatItCannotRead(t *testing.T) {
 	if err != nil || at < 0 {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	var d graphDocument
+	var d Document
 	if err := json.Unmarshal([]byte(text[at:]), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -451,4 +456,59 @@ func (e elected) Lock(ctx context.Context) (*holdfast.Hold, error) {
 
 func (e elected) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	return e.TryCampaign(ctx, []byte("me"))
+}
+
+// A chain of waits that is too deep to be drawn says that it goes on.
+func TestDeepChainsAreCut(t *testing.T) {
+	t.Parallel()
+	const depth = 200
+	var locks []waitgraph.Lock
+	for i := range depth {
+		place := func(session int) waitgraph.Place {
+			return waitgraph.Place{Node: fmt.Sprintf("/locks/l%d/n%d", i, session), Session: int64(session + 1), Zxid: int64(i + 1), Since: time.Now()}
+		}
+		locks = append(locks, waitgraph.Lock{Path: fmt.Sprintf("/locks/l%d", i), Queue: []waitgraph.Place{place(i), place(i + 1)}})
+	}
+	w := newWaits(&conn.Flags{}, waitgraph.Analyze(locks), time.Now())
+	first := slices.IndexFunc(w.Owners, func(o waitgraph.Owner) bool { return slices.Contains(o.Sessions, 1) })
+	var b strings.Builder
+	w.printBelow(&b, first, "", make(map[waitgraph.Ref]bool))
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	last := lines[len(lines)-1]
+	hidden := depth - (len(lines) - 1)
+	if want := fmt.Sprintf("└─ … %s more; -o json has them", count(hidden, "owner")); hidden <= 0 || !strings.HasSuffix(last, want) {
+		t.Errorf("%d lines, the last is %q; want %q", len(lines), last, want)
+	}
+}
+
+// The graph is printed as docs/reference/json.md has it. It has a cycle of two owners, and a waiter for a permit behind it.
+func TestDocumentOfAGraph(t *testing.T) {
+	t0 := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	g, now := &conn.Flags{Namespace: "/holdfast/locks"}, t0.Add(90*time.Second)
+	place := func(lock, node string, session int64, wait time.Duration) waitgraph.Place {
+		return waitgraph.Place{
+			Node: "/holdfast/locks/" + lock + "/" + node, Zxid: int64(wait), Session: session, Since: t0.Add(wait),
+			Owner: fmt.Sprintf("ann@web%d:100", session), Reason: "schema 42",
+		}
+	}
+	w := newWaits(g, waitgraph.Analyze([]waitgraph.Lock{
+		{Path: "/holdfast/locks/a", Layout: "curator", Kind: "lock", Queue: []waitgraph.Place{
+			place("a", "_c_a-lock-0000000001", 1, 0), place("a", "_c_b-lock-0000000002", 2, 10*time.Second),
+		}},
+		{Path: "/holdfast/locks/b", Layout: "curator", Kind: "lock", Queue: []waitgraph.Place{
+			place("b", "_c_a-lock-0000000001", 2, 0), place("b", "_c_b-lock-0000000002", 1, 20*time.Second),
+		}},
+		{Path: "/holdfast/locks/pool", Layout: "curator", Kind: "semaphore", Counted: true, Limit: 2, Permits: []waitgraph.Place{
+			place("pool", "leases/_c_a-lease-0000000001", 1, 0), place("pool", "leases/_c_b-lease-0000000002", 2, 0),
+		}, Queue: []waitgraph.Place{place("pool", "locks/_c_c-lock-0000000003", 3, 30*time.Second)}},
+	}), now)
+	w.locks = 3
+	want, err := os.ReadFile("../../../cmd/holdfast/testdata/golden/WaitGraph.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	if err := term.JSON(&got, w.document(false)); err != nil || got.String() != string(want) {
+		t.Errorf("%v\n%s\nwant\n%s", err, got.String(), want)
+	}
 }

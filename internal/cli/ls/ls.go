@@ -1,4 +1,5 @@
-package main
+// Package ls is the command ls, and the table that ls --watch keeps up to date.
+package ls
 
 import (
 	"context"
@@ -13,7 +14,8 @@ import (
 	"holdfast/zk"
 )
 
-func newLs(g *conn.Flags) *cobra.Command {
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
 	var p term.Printer
 	var filter see.Filter
 	var layout kind.Layout

@@ -1,6 +1,10 @@
-package main
+package history
 
 import (
+	"testing/synctest"
+
+	"holdfast"
+	"holdfast/zkproto"
 	"testing"
 
 	"holdfast/internal/deed"
@@ -32,7 +36,7 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 		if _, err := c.Set(ctx, deed.Path, []byte(tt.data), zk.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
-		d := historyDocument{Path: "/locks/job"}
+		d := Document{Path: "/locks/job"}
 		if err := d.read(ctx, c, nil); err != nil || len(d.Events) != tt.want || (d.AuditError != "") != tt.missing {
 			t.Fatalf("%s: %+v, %v", tt.data, d.Events, err)
 		}
@@ -45,8 +49,35 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 	if _, err := c.SetACL(ctx, deed.Path, []zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}, zk.AnyVersion); err != nil {
 		t.Fatal(err)
 	}
-	d := historyDocument{Path: "/locks/job"}
+	d := Document{Path: "/locks/job"}
 	if err := d.read(ctx, c, nil); err != nil || len(d.Events) != 0 || d.AuditError != "no permission to read it" {
 		t.Errorf("without permission: %+v, %v", d, err)
 	}
+}
+
+// The server throttles: the reads are sent again.
+func TestHistoryOfAThrottlingServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c := srv.Client()
+		h, err := holdfast.NewSemaphore(c, "/locks/pool", 1).Acquire(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Unlock()
+		for _, op := range []zkproto.Op{zkproto.OpMultiRead, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpExists} {
+			n := 0
+			srv.Intercept(op, func(string) zktest.Action {
+				if n++; n <= 3 {
+					return zktest.Throttle
+				}
+				return zktest.Pass
+			})
+		}
+		d := Document{Path: "/locks/pool"}
+		if err := d.read(t.Context(), c, nil); err != nil || d.Joined != 1 {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
 }

@@ -1,4 +1,5 @@
-package main
+// Package history is the command history: what the server knows of a lock's past.
+package history
 
 import (
 	"cmp"
@@ -21,23 +22,23 @@ import (
 	"holdfast/zk"
 )
 
-// historyDocument is what is known of a lock's past, in JSON.
-type historyDocument struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	Name       string         `json:"name"`
-	Path       string         `json:"path"`
-	Since      *time.Time     `json:"since,omitempty"`
-	Joined     int64          `json:"joined"`
-	Present    int            `json:"present"`
-	Events     []historyEvent `json:"events"`
+// Document is what is known of a lock's past, in JSON.
+type Document struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Name       string     `json:"name"`
+	Path       string     `json:"path"`
+	Since      *time.Time `json:"since,omitempty"`
+	Joined     int64      `json:"joined"`
+	Present    int        `json:"present"`
+	Events     []Event    `json:"events"`
 	// AuditError says why the audit lines are missing. It is "" if they could be read.
 	AuditError string    `json:"audit_error,omitempty"`
 	AsOf       time.Time `json:"as_of"`
 }
 
-// historyEvent is one thing that is known to have happened.
-type historyEvent struct {
+// Event is one thing that is known to have happened.
+type Event struct {
 	Type    string    `json:"type"`
 	At      time.Time `json:"at"`
 	AtLeast bool      `json:"at_least,omitempty"` // it was at that time or later
@@ -49,7 +50,8 @@ type historyEvent struct {
 	Outcome string    `json:"outcome,omitempty"`
 }
 
-func newHistory(g *conn.Flags) *cobra.Command {
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
 	var p term.Printer
 	var layout kind.Layout
 	cmd := &cobra.Command{
@@ -85,7 +87,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			d := historyDocument{APIVersion: term.APIVersion, Kind: "LockHistory", Name: args[0], Path: path, Events: []historyEvent{}}
+			d := Document{APIVersion: term.APIVersion, Kind: "LockHistory", Name: args[0], Path: path, Events: []Event{}}
 			err = g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error { return d.read(ctx, c, layout.Asked()) })
 			if err != nil {
 				return err
@@ -109,7 +111,7 @@ Exit codes:
 }
 
 // read fills in what the server knows.
-func (d *historyDocument) read(ctx context.Context, c *zk.Client, layout *locks.Layout) error {
+func (d *Document) read(ctx context.Context, c *zk.Client, layout *locks.Layout) error {
 	spot, err := locks.At(ctx, c, d.Path)
 	if err != nil {
 		return err
@@ -125,7 +127,7 @@ func (d *historyDocument) read(ctx context.Context, c *zk.Client, layout *locks.
 	}
 	d.Since, d.Joined = since, max(joined, int64(d.Present))
 	for _, e := range l.Queue {
-		at := historyEvent{Type: "joined", At: e.Since.UTC(), Owner: e.Owner, Why: e.Reason, Token: strconv.FormatInt(e.Token, 10)}
+		at := Event{Type: "joined", At: e.Since.UTC(), Owner: e.Owner, Why: e.Reason, Token: strconv.FormatInt(e.Token, 10)}
 		if e.Session != 0 {
 			at.Session = locks.SessionText(e.Session)
 		}
@@ -143,7 +145,7 @@ func (d *historyDocument) read(ctx context.Context, c *zk.Client, layout *locks.
 		return err
 	}
 	d.Events, d.AuditError = append(d.Events, audit...), auditError
-	slices.SortStableFunc(d.Events, func(a, b historyEvent) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
+	slices.SortStableFunc(d.Events, func(a, b Event) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
 	return nil
 }
 
@@ -171,7 +173,7 @@ func joinedAt(ctx context.Context, c *zk.Client, l *locks.Lock) (since *time.Tim
 }
 
 // readAuditOf returns the audit lines about the lock at path. If the audit cannot be read, missing says why.
-func readAuditOf(ctx context.Context, c *zk.Client, path string) (events []historyEvent, missing string, err error) {
+func readAuditOf(ctx context.Context, c *zk.Client, path string) (events []Event, missing string, err error) {
 	data, err := get(ctx, c, deed.Path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && len(data) == 0: // the first audit line makes the node first
@@ -192,7 +194,7 @@ func readAuditOf(ctx context.Context, c *zk.Client, path string) (events []histo
 				if at.Year() < 0 || at.Year() > 9999 { // JSON has no such year
 					at = item.At
 				}
-				events = append(events, historyEvent{
+				events = append(events, Event{
 					Type: item.Action, At: at, Owner: place.Owner, Token: place.Token,
 					By: item.By, Why: item.Reason, Outcome: item.Outcome,
 				})
@@ -202,7 +204,7 @@ func readAuditOf(ctx context.Context, c *zk.Client, path string) (events []histo
 	return events, "", nil
 }
 
-func (d *historyDocument) print(w io.Writer, p *term.Printer) error {
+func (d *Document) print(w io.Writer, p *term.Printer) error {
 	switch p.Format {
 	case "json":
 		return term.JSON(w, d)
@@ -223,30 +225,30 @@ func (d *historyDocument) print(w io.Writer, p *term.Printer) error {
 			return err
 		}
 	}
-	return term.Show(w, p, term.Listing[historyEvent]{
+	return term.Show(w, p, term.Listing[Event]{
 		Items: d.Events,
-		Name:  func(e historyEvent) string { return e.Owner },
-		Columns: []term.Column[historyEvent]{
-			{Head: "TIME", Cell: func(e historyEvent) string {
+		Name:  func(e Event) string { return e.Owner },
+		Columns: []term.Column[Event]{
+			{Head: "TIME", Cell: func(e Event) string {
 				at := e.At.Format("2006-01-02T15:04:05.000Z07:00")
 				if e.AtLeast {
 					return "≥" + at
 				}
 				return at
 			}},
-			{Head: "EVENT", Cell: func(e historyEvent) string { return e.Type }},
-			{Head: "WHO", Cell: func(e historyEvent) string { return e.Owner }},
-			{Head: "TOKEN", Cell: func(e historyEvent) string { return e.Token }},
-			{Head: "BY", Cell: func(e historyEvent) string { return e.By }},
-			{Head: "OUTCOME", Wide: true, Cell: func(e historyEvent) string { return e.Outcome }},
-			{Head: "SESSION", Wide: true, Cell: func(e historyEvent) string { return e.Session }},
-			{Head: "WHY", Cell: func(e historyEvent) string { return e.Why }},
+			{Head: "EVENT", Cell: func(e Event) string { return e.Type }},
+			{Head: "WHO", Cell: func(e Event) string { return e.Owner }},
+			{Head: "TOKEN", Cell: func(e Event) string { return e.Token }},
+			{Head: "BY", Cell: func(e Event) string { return e.By }},
+			{Head: "OUTCOME", Wide: true, Cell: func(e Event) string { return e.Outcome }},
+			{Head: "SESSION", Wide: true, Cell: func(e Event) string { return e.Session }},
+			{Head: "WHY", Cell: func(e Event) string { return e.Why }},
 		},
 	})
 }
 
 // summary says in words how many clients there were.
-func (d *historyDocument) summary() string {
+func (d *Document) summary() string {
 	if d.Since == nil {
 		if len(d.Events) == 0 {
 			return "has no history: the server has no node of it"

@@ -1,4 +1,5 @@
-package main
+// Package sessions is the command sessions: who holds and waits by session, and the end of one.
+package sessions
 
 import (
 	"context"
@@ -21,7 +22,8 @@ import (
 	"holdfast/zk"
 )
 
-func newSessions(g *conn.Flags) *cobra.Command {
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
 	var format term.Format
 	var layout kind.Layout
 	var act act.Flags
@@ -112,23 +114,23 @@ func findSessions(ctx context.Context, g *conn.Flags, c *zk.Client, layout *lock
 	return deed.Sessions(found.Locks), nil
 }
 
-type sessionList struct {
-	APIVersion string            `json:"apiVersion"`
-	Kind       string            `json:"kind"`
-	Items      []sessionDocument `json:"items"`
-	AsOf       time.Time         `json:"as_of"`
+type List struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Items      []Document `json:"items"`
+	AsOf       time.Time  `json:"as_of"`
 }
 
-type sessionDocument struct {
-	Kind    string                 `json:"kind"`
-	Session string                 `json:"session"`
-	Owner   string                 `json:"owner"` // of its first place
-	Held    int                    `json:"held"`
-	Waiting int                    `json:"waiting"`
-	Places  []sessionPlaceDocument `json:"places"`
+type Document struct {
+	Kind    string  `json:"kind"`
+	Session string  `json:"session"`
+	Owner   string  `json:"owner"` // of its first place
+	Held    int     `json:"held"`
+	Waiting int     `json:"waiting"`
+	Places  []Place `json:"places"`
 }
 
-type sessionPlaceDocument struct {
+type Place struct {
 	Name   string    `json:"name"` // of the lock
 	Path   string    `json:"path"`
 	State  string    `json:"state"` // held, kept, waiting or member
@@ -160,14 +162,14 @@ func listSessions(g *conn.Flags, cmd *cobra.Command, layout *locks.Layout, forma
 	if err != nil {
 		return err
 	}
-	list := sessionList{APIVersion: term.APIVersion, Kind: "SessionList", Items: []sessionDocument{}, AsOf: time.Now().UTC().Truncate(time.Millisecond)}
+	list := List{APIVersion: term.APIVersion, Kind: "SessionList", Items: []Document{}, AsOf: time.Now().UTC().Truncate(time.Millisecond)}
 	rows := [][]string{{"SESSION", "OWNER", "HOLDS", "WAITS", "LOCKS"}}
 	for _, s := range all {
-		d := sessionDocument{Kind: "Session", Session: locks.SessionText(s.Session), Owner: s.Places[0].Owner, Held: s.Held()}
+		d := Document{Kind: "Session", Session: locks.SessionText(s.Session), Owner: s.Places[0].Owner, Held: s.Held()}
 		var locks []string
 		for _, p := range s.Places {
 			name := g.LockName(p.Lock)
-			d.Places = append(d.Places, sessionPlaceDocument{name, p.Lock, placeState(p), p.Shared, strconv.FormatInt(p.Token, 10), p.Owner, p.Reason, p.Since.UTC()})
+			d.Places = append(d.Places, Place{name, p.Lock, placeState(p), p.Shared, strconv.FormatInt(p.Token, 10), p.Owner, p.Reason, p.Since.UTC()})
 			switch {
 			case p.Member:
 				name += " (member)"

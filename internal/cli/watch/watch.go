@@ -1,4 +1,5 @@
-package main
+// Package watch is the command watch: what happens to locks, as it happens.
+package watch
 
 import (
 	"bytes"
@@ -26,8 +27,8 @@ import (
 	"holdfast/internal/lockwatch"
 )
 
-// eventDocument is an event of watch in JSON.
-type eventDocument struct {
+// Event is an event of watch in JSON.
+type Event struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
 	Type       string    `json:"type"`
@@ -49,7 +50,8 @@ type eventDocument struct {
 // eventTypes are the types of events that --events takes. A gap is always reported.
 var eventTypes = []string{"queued", "acquired", "released", "left", "gap"}
 
-func newWatch(g *conn.Flags) *cobra.Command {
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
 	var format term.Format
 	var layout kind.Layout
 	var events []string
@@ -167,9 +169,9 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 	return conn.Stay(ctx, w.Flags, w.say, func(c *conn.Connection) error {
 		report := w.print
 		if w.command != "" {
-			queue := make(chan eventDocument, commandBacklog)
+			queue := make(chan Event, commandBacklog)
 			room := semaphore.NewWeighted(commandBacklogBytes)
-			size := func(e eventDocument) int64 {
+			size := func(e Event) int64 {
 				return min(int64(len(e.Name)+len(e.Path)+len(e.Node)+len(e.Owner)+len(e.Why)), commandBacklogBytes)
 			}
 			done := make(chan struct{})
@@ -186,7 +188,7 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 				close(queue)
 				<-done
 			}()
-			report = func(e eventDocument) error {
+			report = func(e Event) error {
 				if room.Acquire(ctx, size(e)) != nil {
 					return nil // ctx has ended
 				}
@@ -206,8 +208,8 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 	})
 }
 
-func (w *eventWriter) document(e lockwatch.Event) eventDocument {
-	d := eventDocument{
+func (w *eventWriter) document(e lockwatch.Event) Event {
+	d := Event{
 		APIVersion: term.APIVersion, Kind: "LockEvent", Type: string(e.Type), At: e.At.UTC().Truncate(time.Millisecond),
 		Name: w.LockName(locks.Typed(e.Lock)), Path: e.Lock, Node: e.Node, Owner: e.Owner, Why: e.Reason, Waiters: e.Waiters, Gap: e.Why,
 	}
@@ -233,7 +235,7 @@ func (w *eventWriter) document(e lockwatch.Event) eventDocument {
 	return d
 }
 
-func (w *eventWriter) print(e eventDocument) error {
+func (w *eventWriter) print(e Event) error {
 	var err error
 	switch w.format {
 	case "json":
@@ -252,7 +254,7 @@ func (w *eventWriter) print(e eventDocument) error {
 }
 
 // text returns the event as one line.
-func (e *eventDocument) text(wide bool) string {
+func (e *Event) text(wide bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %-8s %s", e.At.Format("2006-01-02T15:04:05.000Z07:00"), e.Type, term.Escape(term.Cut(e.Name, term.MaxCell)))
 	if e.Type == string(lockwatch.Gap) {
@@ -294,7 +296,7 @@ func (e *eventDocument) text(wide bool) string {
 }
 
 // run runs the command of --exec for one event. It ends the command when ctx ends.
-func (w *eventWriter) run(ctx context.Context, e eventDocument) {
+func (w *eventWriter) run(ctx context.Context, e Event) {
 	var text bytes.Buffer
 	if err := term.JSONLine(&text, e); err != nil {
 		w.say.Line("--exec: %v", err)

@@ -1,4 +1,5 @@
-package main
+// Package graph is the command graph: who waits for whom, and the deadlocks.
+package graph
 
 import (
 	"context"
@@ -25,7 +26,8 @@ type graphFlags struct {
 	layout                kind.Layout
 }
 
-func newGraph(g *conn.Flags) *cobra.Command {
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
 	var f graphFlags
 	cmd := &cobra.Command{
 		Use:   "graph [flags] [PREFIX]",
@@ -149,7 +151,14 @@ func waitsBelow(ctx context.Context, g *conn.Flags, c *zk.Client, prefix string,
 	if err != nil {
 		return nil, err
 	}
-	return &waits{Blocking: graph.Blocking(), words: deadlock.Words{Graph: graph, LockName: g.LockName}, g: g, now: time.Now(), locks: len(found), strange: s.Strange, denied: s.Denied}, nil
+	w := newWaits(g, graph, time.Now())
+	w.locks, w.strange, w.denied = len(found), s.Strange, s.Denied
+	return w, nil
+}
+
+// newWaits returns a graph for printing.
+func newWaits(g *conn.Flags, graph *waitgraph.Graph, now time.Time) *waits {
+	return &waits{Blocking: graph.Blocking(), words: deadlock.Words{Graph: graph, LockName: g.LockName}, g: g, now: now}
 }
 
 // step describes a wait.

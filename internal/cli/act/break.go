@@ -1,4 +1,4 @@
-package main
+package act
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holdfast/internal/cli/act"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/kind"
 	"holdfast/internal/cli/show"
@@ -18,7 +17,8 @@ import (
 	"holdfast/zk"
 )
 
-func newBreak(g *conn.Flags) *cobra.Command {
+// NewBreak returns the command break.
+func NewBreak(g *conn.Flags) *cobra.Command {
 	return newAction(g, deed.Breaking, &cobra.Command{
 		Use:        "break [flags] LOCK",
 		SuggestFor: []string{"kill"},
@@ -58,7 +58,8 @@ Exit codes:
 	})
 }
 
-func newRevoke(g *conn.Flags) *cobra.Command {
+// NewRevoke returns the command revoke.
+func NewRevoke(g *conn.Flags) *cobra.Command {
 	return newAction(g, deed.Revoking, &cobra.Command{
 		Use:   "revoke [flags] LOCK",
 		Short: "Ask the holder of a lock to release it",
@@ -88,7 +89,7 @@ Exit codes:
 // newAction adds to cmd what break and revoke have in common.
 func newAction(g *conn.Flags, a deed.Action, cmd *cobra.Command) *cobra.Command {
 	var token string
-	var act act.Flags
+	var act Flags
 	var layout kind.Layout
 	var forget forgetFlags
 	cmd.Args = term.Operands("lock")
@@ -135,13 +136,13 @@ func parseToken(command, text, name string) (int64, error) {
 }
 
 // perform shows what a does to whom, asks, and does it.
-func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, a deed.Action, f act.Flags, name, path string, token int64, layout *locks.Layout) error {
+func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, a deed.Action, f Flags, name, path string, token int64, layout *locks.Layout) error {
 	p, err := deed.Look(ctx, c, a, path, layout, token)
 	if err != nil {
-		return act.Changed(name, err)
+		return Changed(name, err)
 	}
 	if len(p.Places) > 0 {
-		act.ShowQueue(cmd.ErrOrStderr(), name, p, time.Now())
+		ShowQueue(cmd.ErrOrStderr(), name, p, time.Now())
 		fmt.Fprintln(cmd.ErrOrStderr(), a.Does)
 	}
 	if p.Reserved != nil {
@@ -151,7 +152,7 @@ func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Clien
 	if err := f.Confirm(cmd, a.Name+" it", name); err != nil {
 		return err
 	}
-	if err := act.CarryOut(ctx, g, cmd, c, p, name, f.Reason); err != nil {
+	if err := CarryOut(ctx, g, cmd, c, p, name, f.Reason); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.Done, term.Escape(name), token)

@@ -1,4 +1,4 @@
-package main
+package graph
 
 import (
 	"fmt"
@@ -11,29 +11,29 @@ import (
 	"holdfast/internal/waitgraph"
 )
 
-// graphDocument is the graph in JSON. Its owners are those who wait, block others or are in a cycle.
-type graphDocument struct {
-	APIVersion string          `json:"apiVersion"`
-	Kind       string          `json:"kind"`
-	Locks      int             `json:"locks"` // that were read
-	Owners     []ownerDocument `json:"owners"`
-	Cycles     []cycleDocument `json:"cycles"`
+// Document is the graph in JSON. Its owners are those who wait, block others or are in a cycle.
+type Document struct {
+	APIVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Locks      int     `json:"locks"` // that were read
+	Owners     []Owner `json:"owners"`
+	Cycles     []Cycle `json:"cycles"`
 	// Of the nodes below these there may be locks that are not in the graph.
 	Unreadable   []string  `json:"unreadable"`   // no permission to read them
 	Unrecognized []string  `json:"unrecognized"` // they look like places, in no known layout
 	AsOf         time.Time `json:"as_of"`
 }
 
-type ownerDocument struct {
-	ID       int             `json:"id"` // in this document
-	Owner    string          `json:"owner"`
-	Sessions []string        `json:"sessions"`
-	Stuck    bool            `json:"stuck"` // in a cycle or behind one
-	Holds    []placeDocument `json:"holds"`
-	Waits    []placeDocument `json:"waits"`
+type Owner struct {
+	ID       int      `json:"id"` // in this document
+	Owner    string   `json:"owner"`
+	Sessions []string `json:"sessions"`
+	Stuck    bool     `json:"stuck"` // in a cycle or behind one
+	Holds    []Place  `json:"holds"`
+	Waits    []Place  `json:"waits"`
 }
 
-type placeDocument struct {
+type Place struct {
 	Name      string    `json:"name"`
 	Path      string    `json:"path"`
 	LockKind  string    `json:"lock_kind"`
@@ -51,17 +51,17 @@ type placeDocument struct {
 	AnyOf bool  `json:"any_of,omitempty"`
 }
 
-type cycleDocument struct {
-	Owners  []int          `json:"owners"`
-	Steps   []stepDocument `json:"steps"` // a shortest way round, from the victim on
-	Victim  int            `json:"victim"`
-	Rest    bool           `json:"rest"`    // one victim is not enough
-	Threads []int          `json:"threads"` // owners with several threads: the cycle may end by itself
-	Since   time.Time      `json:"since"`
-	AgeMS   int64          `json:"age_ms"`
+type Cycle struct {
+	Owners  []int     `json:"owners"`
+	Steps   []Step    `json:"steps"` // a shortest way round, from the victim on
+	Victim  int       `json:"victim"`
+	Rest    bool      `json:"rest"`    // one victim is not enough
+	Threads []int     `json:"threads"` // owners with several threads: the cycle may end by itself
+	Since   time.Time `json:"since"`
+	AgeMS   int64     `json:"age_ms"`
 }
 
-type stepDocument struct {
+type Step struct {
 	Owner int    `json:"owner"`
 	Name  string `json:"name"`
 	Path  string `json:"path"`
@@ -89,9 +89,9 @@ func (w *waits) shown(cycles bool) map[int]int {
 	return shown
 }
 
-func (w *waits) document(cycles bool) graphDocument {
-	d := graphDocument{
-		APIVersion: term.APIVersion, Kind: "WaitGraph", Locks: w.locks, Owners: []ownerDocument{}, Cycles: []cycleDocument{},
+func (w *waits) document(cycles bool) Document {
+	d := Document{
+		APIVersion: term.APIVersion, Kind: "WaitGraph", Locks: w.locks, Owners: []Owner{}, Cycles: []Cycle{},
 		Unreadable: append([]string{}, w.denied...), Unrecognized: append([]string{}, w.strange...),
 		AsOf: w.now.UTC().Truncate(time.Millisecond),
 	}
@@ -113,7 +113,7 @@ func (w *waits) document(cycles bool) graphDocument {
 			continue
 		}
 		text, sessions := w.words.Whose(o)
-		od := ownerDocument{ID: number, Owner: text, Sessions: append([]string{}, sessions...), Stuck: owner.Stuck, Holds: []placeDocument{}, Waits: []placeDocument{}}
+		od := Owner{ID: number, Owner: text, Sessions: append([]string{}, sessions...), Stuck: owner.Stuck, Holds: []Place{}, Waits: []Place{}}
 		for _, r := range owner.Holds {
 			od.Holds = append(od.Holds, w.placeDocument(r))
 		}
@@ -131,21 +131,21 @@ func (w *waits) document(cycles bool) graphDocument {
 		d.Owners = append(d.Owners, od)
 	}
 	for _, c := range w.Cycles {
-		cd := cycleDocument{
-			Owners: numbers(c.Owners), Steps: []stepDocument{}, Victim: shown[c.Victim], Rest: c.Rest, Threads: numbers(c.Threads),
+		cd := Cycle{
+			Owners: numbers(c.Owners), Steps: []Step{}, Victim: shown[c.Victim], Rest: c.Rest, Threads: numbers(c.Threads),
 			Since: c.Since.UTC(), AgeMS: max(w.now.Sub(c.Since), 0).Milliseconds(),
 		}
 		for i, s := range c.Steps {
 			path := w.Locks[s.Wait.Lock].Path
 			next := c.Steps[(i+1)%len(c.Steps)].Owner
-			cd.Steps = append(cd.Steps, stepDocument{shown[s.Owner], w.g.LockName(path), path, shown[next], s.Any})
+			cd.Steps = append(cd.Steps, Step{shown[s.Owner], w.g.LockName(path), path, shown[next], s.Any})
 		}
 		d.Cycles = append(d.Cycles, cd)
 	}
 	return d
 }
 
-func (w *waits) placeDocument(r waitgraph.Ref) placeDocument {
+func (w *waits) placeDocument(r waitgraph.Ref) Place {
 	l, p := w.Locks[r.Lock], w.Place(r)
 	mode := "exclusive"
 	switch {
@@ -154,7 +154,7 @@ func (w *waits) placeDocument(r waitgraph.Ref) placeDocument {
 	case p.Shared:
 		mode = "shared"
 	}
-	return placeDocument{
+	return Place{
 		Name: w.g.LockName(l.Path), Path: l.Path, LockKind: l.Kind, Layout: l.Layout, Mode: mode, Node: p.Node,
 		Session: locks.SessionText(p.Session), Why: p.Reason, Since: p.Since.UTC(),
 	}
