@@ -19,7 +19,7 @@ const (
 
 	// slots is how many counters a Limiter has. Each address and each name has two of them, and the lower one counts. So
 	// memory is bounded, and a flood of addresses neither frees a guesser nor locks out a new address.
-	slots = 1 << 14
+	slots = 1 << 13
 	// mostProven is how many pairs of name and address a Limiter remembers that were right.
 	mostProven = 4096
 )
@@ -40,7 +40,7 @@ type Limiter struct {
 	seed maphash.Seed
 
 	mu       sync.Mutex // guards the fields below
-	counters [slots]counter
+	counters []counter // made for the first attempt
 	proven   map[pair]counter
 }
 
@@ -62,6 +62,9 @@ func (l *Limiter) Begin(name, address string) (a Attempt, wait time.Duration) {
 	a = Attempt{l, pair{name, address}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.counters == nil {
+		l.counters = make([]counter, slots)
+	}
 	if wrong, at := l.standing(a.pair, now); wrong >= free {
 		if wait = at.Add(delay(wrong)).Sub(now); wait > 0 {
 			return a, wait

@@ -2,6 +2,7 @@ package htpasswd
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,6 +31,13 @@ type Gate struct {
 	mu      sync.Mutex // guards the fields below
 	hashing [2]bool    // by lane
 	waiting []*hashing // the oldest first
+	begun   map[attempted]chan struct{}
+}
+
+// An attempted is the proof of a name and password, and an address: many jobs of one machine may log in at the same time.
+type attempted struct {
+	proof   [sha256.Size]byte
+	address string
 }
 
 // The lanes of hashes.
@@ -45,7 +53,9 @@ type hashing struct {
 }
 
 // NewGate returns a Gate that knows no guess.
-func NewGate() *Gate { return &Gate{guesses: guess.NewLimiter(), compare: (*Users).compare} }
+func NewGate() *Gate {
+	return &Gate{guesses: guess.NewLimiter(), compare: (*Users).compare, begun: make(map[attempted]chan struct{})}
+}
 
 // Check returns the user if the password is right. Otherwise the error is ErrWrong, a Wait, or the cause of the end of ctx.
 func (g *Gate) Check(ctx context.Context, u *Users, name, password, address string) (User, error) {
@@ -55,6 +65,11 @@ func (g *Gate) Check(ctx context.Context, u *Users, name, password, address stri
 		}
 		return User{}, ErrWrong
 	}
+	end, err := g.begin(ctx, attempted{prove(name, password), address})
+	if err != nil {
+		return User{}, err
+	}
+	defer end()
 	attempt, wait := g.guesses.Begin(name, address)
 	if wait > 0 {
 		return User{}, Wait(wait)
@@ -78,6 +93,31 @@ func (g *Gate) Check(ctx context.Context, u *Users, name, password, address stri
 	}
 	attempt.Right()
 	return user, nil
+}
+
+// begin waits until no equal attempt is under way. If that was right, this one needs no hash, and is no guess.
+func (g *Gate) begin(ctx context.Context, a attempted) (end func(), err error) {
+	done := make(chan struct{})
+	for {
+		g.mu.Lock()
+		other := g.begun[a]
+		if other == nil {
+			g.begun[a] = done
+			g.mu.Unlock()
+			return func() {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				delete(g.begun, a)
+				close(done)
+			}, nil
+		}
+		g.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // CheckSecret delays wrong guesses at secrets without a name, such as bearer tokens. right says whether this one is right,
