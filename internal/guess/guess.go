@@ -40,7 +40,7 @@ type Limiter struct {
 	seed maphash.Seed
 
 	mu       sync.Mutex // guards the fields below
-	counters []counter // made for the first attempt
+	counters []counter  // made for the first attempt
 	proven   map[pair]counter
 }
 
