@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,8 +41,10 @@ func TestSlowUploadsLeaveOthersTheirTurns(t *testing.T) {
 	b := newBackend(t, func(c *terraform.Config) {
 		c.Admitted = func(*http.Request, ...string) bool { entered.Add(1); return true }
 	})
+	var slow []net.Conn
 	for i := range 8 {
 		c := b.begin(fmt.Sprintf("POST /tf/app/slow%d HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{", i))
+		slow = append(slow, c)
 		go func() {
 			for range 100 {
 				time.Sleep(time.Second)
@@ -59,6 +63,12 @@ func TestSlowUploadsLeaveOthersTheirTurns(t *testing.T) {
 	want(t, "POST", c.post(state(1, "one")), 200)
 	want(t, "DELETE", c.do("DELETE", c.base+"?ID=a1", nil), 200)
 	want(t, "UNLOCK", c.unlock(), 200)
+	for _, c := range slow { // otherwise the state has waited for their end
+		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+		if n, err := c.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a slow upload has ended: %d, %v", n, err)
+		}
+	}
 }
 
 // Clients that do not read a large state keep nobody from reading.
@@ -73,8 +83,10 @@ func TestSlowDownloadsLeaveOthersTheirTurns(t *testing.T) {
 			t.Fatalf("%q, %v", line, err)
 		}
 	}
-	if got := want(t, "GET", c.get(), 200); len(got.body) < 20<<20 {
-		t.Errorf("%d bytes", len(got.body))
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	if got, err := c.try(ctx, "GET", c.base, nil); err != nil || len(got.body) < 20<<20 {
+		t.Errorf("%v, %d bytes", err, len(got.body))
 	}
 }
 
