@@ -20,12 +20,12 @@ func ofShares() []mutant {
 		},
 		{
 			number: 1203, bug: "the newest client gives way, and not the one with the most", where: "–",
-			edits: []edit{{"internal/fair/fair.go", "if first == nil || n > most || n == most && (u.spare || !first.spare) {", "if first == nil || n > 0 {"}},
+			edits: []edit{{"internal/fair/fair.go", "if first == nil || n > most || n == most && (u.spare || !first.spare) {", "if first == nil || n > 0 || most < 0 {"}},
 			pkg:   "internal/fair", tests: []string{"TestTheLargestClientGivesWay"},
 		},
 		{
 			number: 1204, bug: "turns go by arrival, so one client with many requests keeps the others waiting", where: "holdfast until b1e0e1e",
-			edits: []edit{{"internal/fair/fair.go", "if t.of.sum(w.keys) < t.of.sum(t.waiting[at].keys) {", "if i < at {"}},
+			edits: []edit{{"internal/fair/fair.go", "if t.of.sum(w.keys) < t.of.sum(t.waiting[at].keys) {", "if i < at && len(w.keys) > 0 {"}},
 			pkg:   "internal/fair", tests: []string{"TestTurnsAreShared"},
 		},
 		{
@@ -55,7 +55,7 @@ func ofShares() []mutant {
 		},
 		{
 			number: 1210, bug: "a login waits for the hashes of guessers", where: "holdfast until b1e0e1e",
-			edits: []edit{{"internal/htpasswd/gate.go", "if (others > 0) == (lane == guessing) && (first < 0 || others <= least) {", "if first < 0 {"}},
+			edits: []edit{{"internal/htpasswd/gate.go", "if (others > 0) == (lane == guessing) && (first < 0 || others <= least) {", "if first < 0 && least == 0 {"}},
 			pkg:   "internal/htpasswd", tests: []string{"TestALoginDoesNotWaitForTheHashesOfGuessers"},
 		},
 		{
