@@ -79,6 +79,7 @@ func TestSlowDownloadsLeaveOthersTheirTurns(t *testing.T) {
 	want(t, "POST", c.post(incompressible(1, 20<<20)), 200)
 	for range 8 {
 		slow := b.begin("GET /tf/app/default HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+		_ = slow.SetReadDeadline(time.Now().Add(patience / 2))
 		if line, err := bufio.NewReaderSize(slow, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 			t.Fatalf("%q, %v", line, err)
 		}
