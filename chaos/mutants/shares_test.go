@@ -78,5 +78,10 @@ func ofShares() []mutant {
 			edits: []edit{{"internal/daemon/admission.go", "append(user[:len(user):len(user)], \"address \"+c.network.String())...)", "\"everybody\")"}},
 			pkg:   "internal/daemon", tests: []string{"TestOneClientKeepsNobodyOut"},
 		},
+		{
+			number: 1215, bug: "a batch takes all requests that wait, so the owner is held for as long as there are some", where: "–",
+			edits: []edit{{"zkserver/internal/sched/sched.go", "case s.taken && s.work+w.size > Full:", "case s.taken && s.work+w.size < 0:"}},
+			pkg:   "zkserver", tests: []string{"TestNoBatchHoldsTheOwnerLong"}, args: []string{"-batches=20"},
+		},
 	}
 }
