@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"holdfast/internal/htpasswd"
 )
@@ -86,39 +85,35 @@ func (c Credentials) hasToken(t token) bool {
 	return found == 1
 }
 
-// A guess that is refused has to wait, or is wrong if wait is 0.
-type guess struct{ wait time.Duration }
+// names are what a client counts for, besides its address.
+func (c caller) names() []string {
+	switch {
+	case c.user.Name != "":
+		return []string{"user " + c.user.Name}
+	case c.token != token{}:
+		return []string{c.token.name()}
+	}
+	return nil
+}
 
-func (g guess) Error() string { return "wrong user, password or token" }
+func (t token) name() string { return fmt.Sprintf("token %x", t[:8]) }
 
-// admit finds the caller of a request. Passwords that were right before need no hash and no attempt of guard.
-func (c Credentials) admit(ctx context.Context, r *http.Request, guard *htpasswd.Limiter) (who caller, err error) {
+// admit finds the caller of a request. The error is one of gate.
+func (c Credentials) admit(ctx context.Context, r *http.Request, gate *htpasswd.Gate) (who caller, err error) {
 	if c.Empty() {
 		return who, nil
 	}
+	from := htpasswd.AddressOf(r)
 	if scheme, text, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		who.token = sha256.Sum256([]byte(strings.TrimSpace(text)))
-		if c.hasToken(who.token) {
-			return who, nil
-		}
-		return who, guess{}
+		return who, gate.CheckSecret(who.token.name(), from, c.hasToken(who.token))
 	}
 	name, password, ok := r.BasicAuth()
 	if !ok || c.users == nil {
-		return who, guess{}
+		return who, htpasswd.ErrWrong // it has no password: no guess
 	}
-	if who.user, ok = c.users.Proven(name, password); ok {
-		return who, nil
-	}
-	from := htpasswd.AddressOf(r)
-	if wait := guard.Take(from); wait > 0 {
-		return who, guess{wait}
-	}
-	if who.user, ok = c.users.Check(ctx, name, password); !ok {
-		return who, guess{}
-	}
-	guard.GiveBack(from)
-	return who, nil
+	who.user, err = gate.Check(ctx, c.users, name, password, from)
+	return who, err
 }
 
 // inherit takes over from old which passwords were right.

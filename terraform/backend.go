@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"path"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/fair"
 	"holdfast/internal/htpasswd"
 	"holdfast/zk"
 )
@@ -41,8 +41,9 @@ type Config struct {
 	MaxWaiters int           // the most LOCK requests that are held open; 0 is 1000
 	Versions   int           // how many versions are kept; 0 is 50
 
-	// Admitted is called with each request whose credentials are right, before it is answered. nil is no function.
-	Admitted func(*http.Request)
+	// Admitted is called with each request whose credentials are right, and the names of its client, before it is answered. If
+	// it returns false, the client has too many connections, and the request is refused. nil is no function.
+	Admitted func(r *http.Request, client ...string) bool
 	// Audit is called after a force-unlock. nil is no function.
 	Audit func(context.Context, Event)
 	// Logger gets the requests that were refused or failed. nil logs nothing. States are not logged.
@@ -63,12 +64,14 @@ type Backend struct {
 	cfg              Config
 	blobs            blobs
 	lines            queues
-	upload, download chan struct{} // bound the states in memory
+	waiters          *fair.Pool  // LOCK requests that are held open
+	uploads, loaded  *fair.Pool  // bytes of states in memory, on the way in and out
+	storing, loading *fair.Turns // at the servers' nodes
 	mux              *http.ServeMux
 	alive            context.Context // until Close
 	stop             context.CancelFunc
 	guard            *http.CrossOriginProtection
-	guesses          *htpasswd.Limiter
+	gate             *htpasswd.Gate
 	opened           time.Time
 
 	mu       sync.Mutex // guards the fields below
@@ -90,7 +93,7 @@ const (
 	defaultMaxState   = 256 << 20
 	defaultMaxWaiters = 1000
 	defaultVersions   = 50
-	maxTransfers      = 4                // of each direction
+	maxTransfers      = 4                // of each direction, at the servers
 	patience          = 30 * time.Second // of a request that does not wait for a lock
 	transferPatience  = 5 * time.Minute  // of a request with a state
 )
@@ -131,7 +134,9 @@ func New(cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("terraform: %d versions: want at most %d", cfg.Versions, maxVersions)
 	}
 	b := &Backend{
-		cfg: cfg, upload: make(chan struct{}, maxTransfers), download: make(chan struct{}, maxTransfers), mux: http.NewServeMux(), guard: http.NewCrossOriginProtection(), guesses: htpasswd.NewLimiter(),
+		cfg: cfg, waiters: fair.NewPool(int64(cfg.MaxWaiters)), uploads: fair.NewPool(maxTransfers * cfg.MaxState), loaded: fair.NewPool(maxTransfers * cfg.MaxState),
+		storing: fair.NewTurns(maxTransfers), loading: fair.NewTurns(maxTransfers),
+		mux: http.NewServeMux(), guard: http.NewCrossOriginProtection(), gate: htpasswd.NewGate(),
 		holds: make(map[string]*held), lost: make(chan struct{}), granted: newRecent(), released: newRecent(), unstored: newRecent(), stored: newRecent(),
 		taking: make(map[string]int), opened: time.Now(), users: cfg.Credentials, requests: make(map[*http.Request]answering),
 	}
@@ -153,8 +158,11 @@ func New(cfg Config) (*Backend, error) {
 func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	// The server reads the rest of a refused request, so that has an end, too. The handlers set deadlines of their own.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience))
+	// The server reads the rest of a refused request, so that has an end, too, as has its answer. The handlers set deadlines of
+	// their own.
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	_ = c.SetWriteDeadline(time.Now().Add(2 * patience))
 	switch err := b.guard.Check(r); {
 	case path.Clean(r.URL.EscapedPath()) != r.URL.EscapedPath(): // the mux would redirect to the clean path, and out of that of a proxy
 		http.Error(w, "want /tf/PROJECT/WORKSPACE, with single slashes: see TF_HTTP_ADDRESS", http.StatusNotFound)
@@ -169,18 +177,26 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			b.refuseGuess(w, r, err)
 			return
 		}
-		if b.cfg.Admitted != nil {
-			b.cfg.Admitted(r)
+		if b.cfg.Admitted != nil && !b.cfg.Admitted(r, clientOf(ctx)...) {
+			w.Header().Set("Connection", "close")
+			busy(w, "too many connections of this user or address")
+			return
 		}
 		b.mux.ServeHTTP(w, r.WithContext(ctx))
 	}
 }
 
+// busy answers a request of a client that has more than its share.
+func busy(w http.ResponseWriter, why string) {
+	w.Header().Set("Retry-After", "5")
+	http.Error(w, why, http.StatusServiceUnavailable)
+}
+
 // refuseGuess answers a request without a right login. It logs the names of users whose passwords are wrong: the limit of
 // guesses bounds these lines.
 func (b *Backend) refuseGuess(w http.ResponseWriter, r *http.Request, err error) {
-	if g, ok := errors.AsType[guess](err); ok && g.wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(g.wait/time.Second)+1))
+	if wait, ok := errors.AsType[htpasswd.Wait](err); ok {
+		w.Header().Set("Retry-After", strconv.Itoa(int(time.Duration(wait)/time.Second)+1))
 		http.Error(w, "too many wrong passwords from this address", http.StatusTooManyRequests)
 		return
 	}
@@ -188,7 +204,7 @@ func (b *Backend) refuseGuess(w http.ResponseWriter, r *http.Request, err error)
 		b.cfg.Logger.Warn("terraform: login refused", "name", name, "from", r.RemoteAddr)
 	}
 	w.Header().Set("WWW-Authenticate", `Basic realm="holdfast", charset="UTF-8"`)
-	http.Error(w, err.Error(), http.StatusUnauthorized)
+	http.Error(w, "wrong user, password or token", http.StatusUnauthorized)
 }
 
 // An answering is a request that is being answered.
@@ -203,7 +219,7 @@ func (b *Backend) admit(r *http.Request) (ctx context.Context, end func(), err e
 	users := b.users
 	b.mu.Unlock()
 	hashing, done := context.WithTimeout(r.Context(), patience)
-	who, err := users.admit(hashing, r, b.guesses)
+	who, err := users.admit(hashing, r, b.gate)
 	done()
 	if err != nil {
 		return nil, func() {}, err
@@ -211,9 +227,9 @@ func (b *Backend) admit(r *http.Request) (ctx context.Context, end func(), err e
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.users.has(who) { // they have changed since
-		return nil, func() {}, guess{}
+		return nil, func() {}, htpasswd.ErrWrong
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
+	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), clientKey{}, append(who.names(), "address "+htpasswd.AddressOf(r))))
 	b.requests[r] = answering{who, cancel}
 	return ctx, func() {
 		b.mu.Lock()
@@ -327,21 +343,6 @@ func (b *Backend) refuse(w http.ResponseWriter, r *http.Request, ws Workspace, e
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(no.status)
 	w.Write(body)
-}
-
-// readBody reads the body of a request and checks its Content-MD5.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return nil, &refusal{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the body is longer than %d bytes", most)}
-	}
-	if err != nil {
-		return nil, &refusal{status: http.StatusBadRequest, text: "the body did not arrive"}
-	}
-	if want := r.Header.Get("Content-MD5"); want != "" && want != digest(body) {
-		return nil, &refusal{status: http.StatusBadRequest, text: "the body does not match its Content-MD5"}
-	}
-	return body, nil
 }
 
 // digest returns a Content-MD5. It finds damage; it is no protection against an attacker, who could send another.

@@ -37,6 +37,11 @@ func (b *Backend) Read(ctx context.Context, ws Workspace, number int64) ([]byte,
 	if err := ws.check(); err != nil {
 		return nil, Version{}, err
 	}
+	return b.read(ctx, ws, number, func(int64) bool { return true })
+}
+
+// read is Read for a valid workspace. grow is called with the size of the state before it is in memory.
+func (b *Backend) read(ctx context.Context, ws Workspace, number int64, grow func(int64) bool) ([]byte, Version, error) {
 	for {
 		x, _, err := b.index(ctx, ws)
 		if err != nil {
@@ -51,9 +56,13 @@ func (b *Backend) Read(ctx context.Context, ws Workspace, number int64) ([]byte,
 			return nil, Version{}, fmt.Errorf("%s: %w", ws, ErrNoVersion)
 		}
 		v.Current = n == x.Current
+		if !grow(v.Size) {
+			return nil, v, errShare
+		}
 		state, err := b.load(ctx, ws, v)
 		if errors.Is(err, errMissing) && number == 0 {
 			if y, _, yerr := b.index(ctx, ws); yerr == nil && y.Current != x.Current {
+				grow(-v.Size)
 				continue // newer versions have replaced it while we read
 			}
 		}

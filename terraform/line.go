@@ -23,7 +23,6 @@ type queues struct {
 	mu    sync.Mutex
 	lines map[string]*line
 	ids   int // of all lines
-	live  int // requests that wait
 }
 
 // A line has the ids that want one lock, in the order of their first requests.
@@ -86,10 +85,7 @@ func (l *queues) depart(path string, r *request, done bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ln := l.lines[path]
-	if r.waits {
-		r.waits = false
-		l.live--
-	}
+	r.waits = false
 	if ln == nil || r.waiter.request != r {
 		return // a newer request of the id has its place
 	}
@@ -169,13 +165,8 @@ func (ln *line) rearrange() {
 
 // wait calls lock when it is r's turn, and again if r lost its turn to one that came earlier. lock returns nil when
 // it holds the lock.
-func (l *queues) wait(ctx context.Context, path string, r *request, most int, lock func(context.Context) error) error {
+func (l *queues) wait(ctx context.Context, path string, r *request, lock func(context.Context) error) error {
 	l.mu.Lock()
-	if l.live >= most {
-		l.mu.Unlock()
-		return errPollOver
-	}
-	l.live++
 	r.waits = true
 	ln := l.lines[path]
 	if ln == nil || r.waiter.request != r {

@@ -18,7 +18,7 @@ import (
 func (b *Backend) serveLock(w http.ResponseWriter, r *http.Request, ws Workspace) error {
 	bounded, end := within(w, r, b.cfg.Poll+patience)
 	defer end()
-	info, err := readLockInfo(w, r)
+	info, err := readLockInfo(bounded, w, r)
 	if err != nil {
 		return err
 	}
@@ -38,8 +38,8 @@ func (b *Backend) serveLock(w http.ResponseWriter, r *http.Request, ws Workspace
 	return nil
 }
 
-func readLockInfo(w http.ResponseWriter, r *http.Request) (LockInfo, error) {
-	body, err := readBody(w, r, maxLockInfo)
+func readLockInfo(ctx context.Context, w http.ResponseWriter, r *http.Request) (LockInfo, error) {
+	body, err := readBody(ctx, w, r, maxLockInfo, func(int64) bool { return true })
 	if err != nil || len(body) == 0 {
 		return LockInfo{}, err
 	}
@@ -74,7 +74,11 @@ func (b *Backend) lock(ctx context.Context, ws Workspace, path string, info Lock
 	if !first {
 		poll, stop := context.WithTimeoutCause(ctx, b.cfg.Poll, errPollOver)
 		closing := context.AfterFunc(b.alive, stop)
-		err = b.lines.wait(poll, path, req, b.cfg.MaxWaiters, func(stand context.Context) error { return take(stand, false) })
+		use := b.waiters.Enter(stop, clientOf(ctx)...)
+		if err = error(errPollOver); use.Grow(1) {
+			err = b.lines.wait(poll, path, req, func(stand context.Context) error { return take(stand, false) })
+		}
+		use.Leave()
 		over := poll.Err() != nil || errors.Is(err, errPollOver) || errors.Is(err, errSuperseded)
 		stop()
 		closing()
@@ -259,7 +263,7 @@ func age(since time.Time) string {
 func (b *Backend) serveUnlock(w http.ResponseWriter, r *http.Request, ws Workspace) error {
 	ctx, cancel := within(w, r, patience)
 	defer cancel()
-	info, err := readLockInfo(w, r)
+	info, err := readLockInfo(ctx, w, r)
 	if err != nil {
 		return err
 	}

@@ -228,8 +228,6 @@ func TestCredentials(t *testing.T) {
 	if err := cred.ParseTokens("0123456789abcdef0\n"); err != nil {
 		t.Fatal(err)
 	}
-	b := newBackend(t, func(c *terraform.Config) { c.Credentials = cred })
-	c := b.client("a1")
 	basic := func(u, p string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(u+":"+p)) }
 	for _, try := range []struct {
 		header string
@@ -239,6 +237,7 @@ func TestCredentials(t *testing.T) {
 		{"", 401}, {basic("alice", "hunter22"), 401}, {basic("alice", ""), 401}, {basic("", "s3cret:x"), 401},
 		{basic("carol", "s3cret:x"), 401}, {"Bearer hunter22", 401}, {"Bearer ", 401}, {basic("x", "0123456789abcdef0"), 401},
 	} {
+		c := newBackend(t, func(c *terraform.Config) { c.Credentials = cred }).client("a1") // without earlier guesses
 		if a := c.do("GET", c.base, nil, "Authorization", try.header); a.status != try.status {
 			t.Errorf("%q: %v; want %d", try.header, a, try.status)
 		}
@@ -255,7 +254,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// Guesses from one address have to wait. A client whose password was right before does not.
+// Guesses from one address have to wait, also with the right password of another user. A client whose password was right
+// before waits only for guesses at its own name: otherwise its password could be guessed without a delay.
 func TestGuessesHaveToWait(t *testing.T) {
 	var cred terraform.Credentials
 	if err := cred.ParseUsers(userLine(t, "alice", "s3cret:x") + "\n" + userLine(t, "bob", "hunter22")); err != nil {
@@ -266,7 +266,7 @@ func TestGuessesHaveToWait(t *testing.T) {
 	b := newBackend(t, func(c *terraform.Config) {
 		c.Credentials = cred
 		c.Logger = slog.New(slog.NewTextHandler(&said, nil))
-		c.Admitted = func(*http.Request) { admitted.Add(1) }
+		c.Admitted = func(*http.Request, ...string) bool { admitted.Add(1); return true }
 	})
 	c := b.client("a1")
 	get := func(user, password string) answer {
@@ -274,16 +274,24 @@ func TestGuessesHaveToWait(t *testing.T) {
 	}
 	want(t, "alice", get("alice", "s3cret:x"), 404)
 	for range 5 {
-		want(t, "guess", get("alice", "guess"), 401)
+		want(t, "guess", get("bob", "guess"), 401)
 	}
-	want(t, "guess too many", get("alice", "guess"), 429)
+	want(t, "guess too many", get("bob", "guess"), 429)
 	want(t, "bob", get("bob", "hunter22"), 429)
 	want(t, "alice again", get("alice", "s3cret:x"), 404)
+	guesses := 0
+	for get("alice", "guess").status == 401 {
+		guesses++
+	}
+	if guesses != 5 {
+		t.Errorf("%d guesses at the password of a client at work; want 5", guesses)
+	}
+	want(t, "alice after guesses at her name", get("alice", "s3cret:x"), 429)
 	if n := admitted.Load(); n != 2 {
 		t.Errorf("%d requests admitted; want 2", n)
 	}
 	b.http.Close()
-	if text := said.String(); strings.Count(text, `"terraform: login refused" name=alice`) != 5 || strings.Contains(text, "guess") || strings.Contains(text, "s3cret") {
+	if text := said.String(); strings.Count(text, `"terraform: login refused" name=`) != 10 || strings.Contains(text, "guess") || strings.Contains(text, "s3cret") {
 		t.Errorf("the log has %s", text)
 	}
 }

@@ -13,34 +13,29 @@ import (
 // errLocksOnly is the answer of a Backend without states. The clients do not repeat a request after 501.
 var errLocksOnly = &refusal{status: http.StatusNotImplemented, text: "this server keeps locks and no states: give the clients another TF_HTTP_ADDRESS"}
 
-// transfer admits a request with a state. slots bounds those of its kind: clients that do not read keep no state from
-// being stored.
-func (b *Backend) transfer(w http.ResponseWriter, r *http.Request, slots chan struct{}) (context.Context, func(), error) {
-	ctx, cancel := within(w, r, transferPatience)
-	if b.cfg.LocksOnly {
-		cancel()
-		return nil, nil, errLocksOnly
-	}
-	select {
-	case slots <- struct{}{}:
-		return ctx, func() { <-slots; cancel() }, nil
-	case <-ctx.Done():
-		cancel()
-		return nil, nil, context.Cause(ctx)
-	}
-}
-
 func (b *Backend) serveGet(w http.ResponseWriter, r *http.Request, ws Workspace) error {
-	ctx, done, err := b.transfer(w, r, b.download)
+	bounded, end := within(w, r, transferPatience)
+	defer end()
+	if b.cfg.LocksOnly {
+		return errLocksOnly
+	}
+	ctx, cancel := context.WithCancelCause(bounded)
+	defer cancel(nil)
+	c := http.NewResponseController(w)
+	use := b.loaded.Enter(func() { _ = c.SetWriteDeadline(past); cancel(errShare) }, clientOf(ctx)...)
+	defer use.Leave()
+	done, err := b.loading.Take(ctx, clientOf(ctx)...)
 	if err != nil {
 		return err
 	}
-	defer done()
-	state, v, err := b.Read(ctx, ws, 0)
-	if errors.Is(err, ErrNoVersion) {
+	state, v, err := b.read(ctx, ws, 0, use.Grow)
+	done() // from now on, the client may take its time
+	switch {
+	case errors.Is(err, ErrNoVersion):
 		return &refusal{status: http.StatusNotFound, text: "no state"}
-	}
-	if err != nil {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -48,7 +43,7 @@ func (b *Backend) serveGet(w http.ResponseWriter, r *http.Request, ws Workspace)
 	w.Header().Set("Content-Length", strconv.Itoa(len(state)))
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		w.Write(state)
+		send(ctx, w, state)
 	}
 	return nil
 }
@@ -58,14 +53,11 @@ func (b *Backend) serveGet(w http.ResponseWriter, r *http.Request, ws Workspace)
 func (b *Backend) servePost(w http.ResponseWriter, r *http.Request, ws Workspace) error {
 	began := time.Now()
 	id := r.URL.Query().Get("ID")
-	ctx, done, err := b.transfer(w, r, b.upload)
-	if errors.Is(err, errLocksOnly) {
-		return err
+	ctx, cancel := within(w, r, transferPatience)
+	defer cancel()
+	if b.cfg.LocksOnly {
+		return errLocksOnly
 	}
-	if err != nil {
-		return b.unsaved(r.Context(), ws, id, err)
-	}
-	defer done()
 	h, err := b.writer(ctx, ws, id)
 	if err != nil {
 		return b.unsaved(ctx, ws, id, err)
@@ -76,10 +68,16 @@ func (b *Backend) servePost(w http.ResponseWriter, r *http.Request, ws Workspace
 			return b.failed(ctx, ws, h, began, err)
 		}
 	}
-	body, err := readBody(w, r, b.cfg.MaxState)
+	body, forget, err := b.receive(ctx, w, r)
 	if err != nil {
 		return b.failed(ctx, ws, h, began, err)
 	}
+	defer forget()
+	done, err := b.storing.Take(ctx, clientOf(ctx)...)
+	if err != nil {
+		return b.failed(ctx, ws, h, began, err)
+	}
+	defer done()
 	force := r.URL.Query().Get("force") == "true"
 	if err := b.save(ctx, ws, h, body, force); err != nil {
 		return b.failed(ctx, ws, h, began, err)
@@ -268,7 +266,12 @@ func (b *Backend) settledBy(ctx context.Context, ws Workspace, h *holder) ([]str
 
 // serveDelete removes the state, as POST stores one. Its versions stay.
 func (b *Backend) serveDelete(w http.ResponseWriter, r *http.Request, ws Workspace) error {
-	ctx, done, err := b.transfer(w, r, b.upload)
+	ctx, cancel := within(w, r, transferPatience)
+	defer cancel()
+	if b.cfg.LocksOnly {
+		return errLocksOnly
+	}
+	done, err := b.storing.Take(ctx, clientOf(ctx)...)
 	if err != nil {
 		return err
 	}

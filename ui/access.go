@@ -43,15 +43,17 @@ type AccessConfig struct {
 	Users    *Users
 	Owner    string            // the user with the one-time token, for the audit
 	Announce func(path string) // is called with the path of the URL with a one-time token: now, and after each use
-	// Admitted is called with each request of a user who is logged in. Nil: nothing.
-	Admitted func(*http.Request)
+	// Admitted is called with each request of a user who is logged in, and the names of the user and the login. If it returns
+	// false, they have too many connections, and the request is refused. Nil: nothing.
+	Admitted func(r *http.Request, client ...string) bool
 	ReadOnly bool         // nobody acts
 	Hosts    []string     // names in URLs by which browsers may reach the page, without port
 	Logger   *slog.Logger // nil: silent
 }
 
 const (
-	// mostSessions is how many browsers are logged in at a time. Further ones take the place of the oldest.
+	// mostSessions is how many browsers are logged in at a time. Further ones take the place of the oldest of the user with
+	// most.
 	mostSessions = 256
 	// sessionLife is how long a login lasts.
 	sessionLife = 12 * time.Hour
@@ -76,7 +78,7 @@ type Access struct {
 	cookie string
 	log    *slog.Logger
 	cross  *http.CrossOriginProtection
-	guard  *htpasswd.Limiter
+	gate   *htpasswd.Gate
 
 	mu       sync.Mutex // guards the fields below
 	users    *Users     // nil as AccessConfig.Users is
@@ -97,7 +99,7 @@ func NewAccess(cfg AccessConfig) (*Access, error) {
 			return nil, fmt.Errorf("ui: %q is no host name: want a name such as locks.example.com, without port", h)
 		}
 	}
-	a := &Access{cfg: cfg, log: cfg.Logger, cross: http.NewCrossOriginProtection(), guard: htpasswd.NewLimiter(), users: cfg.Users, sessions: make(map[[sha256.Size]byte]*login)}
+	a := &Access{cfg: cfg, log: cfg.Logger, cross: http.NewCrossOriginProtection(), gate: htpasswd.NewGate(), users: cfg.Users, sessions: make(map[[sha256.Size]byte]*login)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -193,6 +195,14 @@ func userOf(r *http.Request) Person {
 	return v.Person
 }
 
+// clientOf returns what the browser of a request counts for, besides its address.
+func clientOf(r *http.Request) []string {
+	if v, ok := r.Context().Value(personKey{}).(visit); ok {
+		return v.login.names()
+	}
+	return nil
+}
+
 // loggedOut reports whether the login of a request that has come through protect has ended since.
 func loggedOut(r *http.Request) bool {
 	v, ok := r.Context().Value(personKey{}).(visit)
@@ -237,8 +247,10 @@ func (a *Access) protect(next http.Handler) http.Handler {
 			a.askToLogIn(w, r)
 			return
 		}
-		if a.cfg.Admitted != nil {
-			a.cfg.Admitted(r)
+		if a.cfg.Admitted != nil && !a.cfg.Admitted(r, l.names()...) {
+			w.Header().Set("Connection", "close")
+			http.Error(w, "too many connections of this user or address", http.StatusServiceUnavailable)
+			return
 		}
 		p := Person{l.name, l.role, r.RemoteAddr}
 		if a.cfg.ReadOnly {

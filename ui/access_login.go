@@ -15,18 +15,23 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/duration"
 	"holdfast/internal/htpasswd"
 )
 
 // A login is a browser that is logged in.
 type login struct {
 	name    string
-	account // without a user: of the one-time URL
+	id      string // for shares: it opens nothing
+	account        // without a user: of the one-time URL
 	expires time.Time
 	ctx     context.Context // ends with the login
 	end     context.CancelFunc
 	flashes []flash // guarded by Access.mu, the oldest first
 }
+
+// names are what a browser counts for, besides its address.
+func (l *login) names() []string { return []string{"user " + l.name, "login " + l.id} }
 
 // A flash is a message for the page after an action.
 type flash struct{ id, text string }
@@ -65,7 +70,7 @@ func (a *Access) setCookie(w http.ResponseWriter, value string, maxAge int) {
 func (a *Access) admit(w http.ResponseWriter, name string, as account) bool {
 	secret := crand.Text()
 	now := time.Now()
-	l := &login{name: name, account: as, expires: now.Add(sessionLife)}
+	l := &login{name: name, id: crand.Text(), account: as, expires: now.Add(sessionLife)}
 	a.mu.Lock()
 	if a.users != nil && !a.users.has(as) {
 		a.mu.Unlock()
@@ -78,14 +83,7 @@ func (a *Access) admit(w http.ResponseWriter, name string, as account) bool {
 		}
 	}
 	if len(a.sessions) >= mostSessions {
-		var oldest [sha256.Size]byte
-		var at time.Time
-		for key, old := range a.sessions {
-			if at.IsZero() || old.expires.Before(at) {
-				oldest, at = key, old.expires
-			}
-		}
-		a.drop(oldest)
+		a.dropOldest()
 	}
 	a.sessions[sha256.Sum256([]byte(secret))] = l
 	a.mu.Unlock()
@@ -93,6 +91,22 @@ func (a *Access) admit(w http.ResponseWriter, name string, as account) bool {
 	// keeps to the page itself.
 	a.setCookie(w, secret, int(sessionLife/time.Second))
 	return true
+}
+
+// dropOldest ends the oldest login of the user with most. a.mu must be held.
+func (a *Access) dropOldest() {
+	count := make(map[string]int)
+	for _, l := range a.sessions {
+		count[l.name]++
+	}
+	var first *login
+	var of [sha256.Size]byte
+	for key, l := range a.sessions {
+		if first == nil || count[l.name] > count[first.name] || count[l.name] == count[first.name] && l.expires.Before(first.expires) {
+			first, of = l, key
+		}
+	}
+	a.drop(of)
 }
 
 // drop ends a login. a.mu must be held.
@@ -179,20 +193,18 @@ func (a *Access) serveLogin(w http.ResponseWriter, r *http.Request) {
 	if !a.readForm(w, r) {
 		return
 	}
-	from := htpasswd.AddressOf(r)
-	if wait := a.guard.Take(from); wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-		a.refuse(w, r, http.StatusTooManyRequests, "too many attempts to log in", "Wait a minute.")
+	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")
+	as, err := a.present().check(r.Context(), a.gate, name, password, htpasswd.AddressOf(r))
+	if wait, ok := errors.AsType[htpasswd.Wait](err); ok {
+		w.Header().Set("Retry-After", strconv.Itoa(int(time.Duration(wait)/time.Second)+1))
+		a.refuse(w, r, http.StatusTooManyRequests, "too many attempts to log in", "Wait "+duration.Text(time.Duration(wait).Round(time.Second)+time.Second)+".")
 		return
 	}
-	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")
-	as, ok := a.present().check(r.Context(), name, password)
-	if !ok || !a.admit(w, name, as) {
+	if err != nil || !a.admit(w, name, as) {
 		a.log.Warn("ui: login refused", "name", name, "remote", r.RemoteAddr)
 		show(w, r, http.StatusUnauthorized, actPage{Title: "Log in", Login: true, Next: local(r.PostForm.Get("next")), Refused: "wrong name or password"})
 		return
 	}
-	a.guard.GiveBack(from)
 	a.log.Info("ui: logged in", "name", name, "role", string(as.role), "remote", r.RemoteAddr)
 	redirect(w, r, local(r.PostForm.Get("next")))
 }

@@ -313,6 +313,22 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
+// A user who logs in again and again ends only logins of his own.
+func TestLoginsOfOneUserEndNoOthers(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, AccessConfig{Users: users(t)})
+	ann := cookieOf(t, d.logIn("ann", "correct horse"))
+	for range 2 * mostSessions {
+		d.logIn("vic", "correct horse", "Remote: 127.0.0.2:40000")
+	}
+	if w := send(d, "GET", "/", nil, ann); w.Code != http.StatusOK {
+		t.Errorf("ann: %d", w.Code)
+	}
+	if n := len(d.sessions); n != mostSessions {
+		t.Errorf("%d sessions; want %d", n, mostSessions)
+	}
+}
+
 // Addresses that other machines reach need TLS and users.
 func TestOpenAddressesNeedTLSAndUsers(t *testing.T) {
 	t.Parallel()
@@ -499,8 +515,8 @@ func TestUsersFile(t *testing.T) {
 	}
 	d := newDoor(t, AccessConfig{Users: users(t)})
 	for name, role := range map[string]Role{"ann": Operator, "vic": Viewer} {
-		if as, ok := d.present().check(t.Context(), name, "correct horse"); !ok || as.role != role {
-			t.Errorf("%s: %v %v", name, as.role, ok)
+		if as, err := d.present().check(t.Context(), d.gate, name, "correct horse", "a"); err != nil || as.role != role {
+			t.Errorf("%s: %v %v", name, as.role, err)
 		}
 	}
 	other, err := HashPassword("ann", Operator, "correct horse")
@@ -640,11 +656,14 @@ func TestSetUsersEndsTheLoginsOfChangedUsers(t *testing.T) {
 func TestUserIsRemovedDuringTheLogin(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, AccessConfig{Users: users(t)})
-	as, ok := d.present().check(t.Context(), "ann", "correct horse")
+	as, err := d.present().check(t.Context(), d.gate, "ann", "correct horse", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, vic, _ := strings.Cut(testUsers(), "\n")
 	now, err := ParseUsers(vic)
-	if err != nil || !ok {
-		t.Fatal(err, ok)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := d.SetUsers(now); err != nil {
 		t.Fatal(err)

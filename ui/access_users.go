@@ -56,9 +56,9 @@ func hashPassword(name string, role Role, password string, cost int) (string, er
 // has reports whether the user has this account.
 func (u *Users) has(a account) bool { return u.all.Has(a.user) }
 
-// check returns the account of a user with the password. An unknown name takes as long as a wrong password.
-func (u *Users) check(ctx context.Context, name, password string) (account, bool) {
-	user, ok := u.all.Check(ctx, name, password)
+// check returns the account of a user with the password. The error is one of gate.
+func (u *Users) check(ctx context.Context, gate *htpasswd.Gate, name, password, address string) (account, error) {
+	user, err := gate.Check(ctx, u.all, name, password, address)
 	role, _ := roleOf(user)
-	return account{role, user}, ok
+	return account{role, user}, err
 }

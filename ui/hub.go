@@ -1,14 +1,18 @@
 package ui
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
+
+	"holdfast/internal/htpasswd"
 )
 
 const (
-	// mostTabs is how many tabs have a stream at a time. Further tabs are told to reload by themselves.
+	// mostTabs is how many tabs have a stream at a time. The browser with most of them gives way to further ones: its tabs
+	// reload by themselves.
 	mostTabs = 256
 	// tabPatience is how long a tab may take to read a mark. A slower tab is dropped, and connects again.
 	tabPatience = 5 * time.Second
@@ -83,7 +87,7 @@ func (h *hub) send(now time.Time) {
 func (h *hub) join() (tab chan struct{}, leave func(), ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over || len(h.tabs) >= mostTabs {
+	if h.over {
 		return nil, nil, false
 	}
 	tab = make(chan struct{}, 1)
@@ -116,9 +120,17 @@ func (h *hub) close() {
 
 // events sends the marks of the hub as server-sent events. After a mark, the tab reads its page again.
 func (u *UI) events(w http.ResponseWriter, r *http.Request) {
+	ctx, end := context.WithCancel(r.Context())
+	defer end()
+	use := u.streams.Enter(end, append(clientOf(r), "address "+htpasswd.AddressOf(r))...)
+	defer use.Leave()
+	if !use.Grow(1) {
+		http.Error(w, fmt.Sprintf("%d tabs are open, and most of them are of this user or address", mostTabs), http.StatusServiceUnavailable)
+		return
+	}
 	tab, leave, ok := u.state.hub.join()
 	if !ok {
-		http.Error(w, fmt.Sprintf("%d tabs are open, and there can be no more", mostTabs), http.StatusServiceUnavailable)
+		http.Error(w, "the page ends", http.StatusServiceUnavailable)
 		return
 	}
 	defer leave()
@@ -135,7 +147,7 @@ func (u *UI) events(w http.ResponseWriter, r *http.Request) {
 		case <-tab:
 			what = "change"
 		case <-alive.C:
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return
 		case <-u.state.hub.closed:
 			return

@@ -30,6 +30,7 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/internal/fair"
 	"holdfast/zk"
 )
 
@@ -59,6 +60,7 @@ type UI struct {
 	running sync.WaitGroup
 	audits  auditCache
 	sheets  sheets
+	streams *fair.Pool // of events
 	started time.Time
 }
 
@@ -98,7 +100,7 @@ func New(cfg Config) (*UI, error) {
 	if !strings.HasPrefix(cfg.Prefix, "/") {
 		return nil, fmt.Errorf("ui: the prefix %q does not begin with /", cfg.Prefix)
 	}
-	u := &UI{cfg: cfg, state: newState(cfg.Client, cfg.Prefix), started: time.Now()}
+	u := &UI{cfg: cfg, state: newState(cfg.Client, cfg.Prefix), streams: fair.NewPool(mostTabs), started: time.Now()}
 	if err := zk.ValidatePath(u.state.base); err != nil {
 		return nil, fmt.Errorf("ui: prefix: %w", err)
 	}

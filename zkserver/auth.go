@@ -70,8 +70,17 @@ func (s *Server) authenticate(c *conn, r *request) {
 	case r.auth.Scheme == "ip":
 		ok = true
 	case r.auth.Scheme == "digest" && r.auth.Auth != nil:
+		right := func() {}
+		if name, guessed := s.users.Guessed(r.auth.Auth); guessed {
+			if right, ok = s.mayGuess(c, name); !ok {
+				s.finishAnswered(c)
+				return
+			}
+		}
 		var ids []tree.Identity
-		ids, ok = s.users.ByDigest(r.auth.Auth)
+		if ids, ok = s.users.ByDigest(r.auth.Auth); s.users.IsRight(ids) {
+			right()
+		}
 		ok = ok && s.identify(c, ids...)
 	}
 	if !ok {
@@ -84,7 +93,19 @@ func (s *Server) authenticate(c *conn, r *request) {
 // sasl answers one step of SASL DIGEST-MD5.
 func (s *Server) sasl(c *conn, r *request) {
 	if !r.bad {
-		answer, ids, ok := c.owned.sasl.Step(&s.users, r.sasl.Token)
+		right, early := func() {}, false
+		answer, ids, ok := c.owned.sasl.Step(&s.users, r.sasl.Token, func(name string) (ok bool) {
+			right, ok = s.mayGuess(c, name)
+			early = !ok
+			return ok
+		})
+		if early {
+			s.finishAnswered(c)
+			return
+		}
+		if ok {
+			right()
+		}
 		if ok && s.identify(c, ids...) {
 			s.replySASL(c, r.xid, zkproto.CodeOK, answer)
 			return
@@ -95,6 +116,17 @@ func (s *Server) sasl(c *conn, r *request) {
 		code = zkproto.CodeSessionClosedRequireSASL // as Apache's server answers
 	}
 	s.refuse(c, r, code)
+}
+
+// mayGuess begins an attempt with the password of a user. It returns false if the attempt comes too early after wrong ones.
+// The connection is then closed without an answer, as at other limits: AuthFailed would be final for most clients, also for
+// one with the right password. right says that the password is right.
+func (s *Server) mayGuess(c *conn, name string) (right func(), ok bool) {
+	attempt, wait := s.guesses.Begin(name, addressOf(c.nc).String())
+	if wait > 0 {
+		s.refused(LimitGuesses, "remote", c.nc.RemoteAddr(), "wait", wait)
+	}
+	return attempt.Right, wait == 0
 }
 
 // identify adds to the identities of c. It reports whether there was room.

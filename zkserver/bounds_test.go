@@ -14,6 +14,7 @@ import (
 
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/login"
+	"holdfast/zkserver/internal/sched"
 	"holdfast/zkserver/internal/tree"
 )
 
@@ -617,4 +618,133 @@ func TestNoOperationIsUnbounded(t *testing.T) {
 		k := kinds[name]
 		t.Logf("%-55s %7d times, work %8d, longest %9v, shortest of the longest when repeated %v", name, k.count, k.work, k.took.Round(time.Microsecond), k.least.Round(time.Microsecond))
 	}
+}
+
+var batchesFlag = flag.Int("batches", fewBatches, "batches of TestNoBatchHoldsTheOwnerLong")
+
+// fewBatches is the number of batches without -batches.
+const fewBatches = 200
+
+// longestBatch bounds the time that the owner takes for one batch, without its notifications.
+const longestBatch = 20 * time.Millisecond
+
+// mostBatch is the work of the waiting requests of a batch at most, without notifications: a full one, and one transaction
+// of the largest size.
+const mostBatch = sched.Full + 2<<20
+
+// A clientOfMany is one of many connections that send at the same time.
+type clientOfMany struct {
+	*conn
+	quiet bool // it sends small requests only
+}
+
+// An ownedTime is of a batch: the work of what waited, the notifications and the time.
+type ownedTime struct {
+	work, events int
+	took         time.Duration
+}
+
+// batches lets each connection send a random request, and applies batches until none waits.
+func (w *worstCase) batches(conns []*clientOfMany, all []*extreme) (hs []ownedTime) {
+	o := &w.owner
+	var requests []*request
+	for _, c := range conns {
+		e := all[w.rand.IntN(len(all))]
+		for c.quiet && e.large {
+			e = all[w.rand.IntN(len(all))]
+		}
+		if e.prepare != nil {
+			e.prepare()
+		}
+		op, m := e.request()
+		frame := (&zkproto.RequestHeader{Xid: 1, Op: op}).Append(nil)
+		if m != nil {
+			frame = m.Append(frame)
+		}
+		r := &request{kind: kindOperation, conn: c.conn, frame: frame}
+		if err := r.decode(); err != nil {
+			w.t.Error(err)
+		}
+		requests = append(requests, r.portions()...)
+	}
+	w.settle()
+	o.turns.HandedOver()
+	for first := true; first || o.turns.Ready(); first = false {
+		told, before := o.notifications, o.batch.backlog
+		runtime.LockOSThread()
+		began := threadTime()
+		if first {
+			for _, r := range requests {
+				w.arrive(r)
+			}
+		}
+		w.applyWaiting()
+		var b batch
+		w.seal(&b)
+		h := ownedTime{work: o.batch.backlog - before, events: int(o.notifications - told), took: threadTime() - began}
+		runtime.UnlockOSThread()
+		hs = append(hs, h)
+		w.settle()
+		o.turns.HandedOver()
+	}
+	return hs
+}
+
+// Many clients send the costliest requests at the same time. No batch holds the owner for long. A run of more batches than
+// usual also bounds the time, by the processor time of the owner's thread.
+//
+//	go test -run NoBatchHolds . -batches 20000 -v -timeout 1h
+func TestNoBatchHoldsTheOwnerLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
+	s, err := Open(Config{QuotaWritable: true, EnforceQuota: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	seed := rand.Uint64()
+	w := &worstCase{Server: s, t: t, rand: rand.New(rand.NewPCG(seed, 0)), nc: near}
+	var hs []ownedTime
+	onOwner(s, func() {
+		w.setUp()
+		all := slices.DeleteFunc(w.extremes(), func(e *extreme) bool {
+			for _, ends := range []string{"closeSession", "getEphemerals", "auth", "sasl", "disconnect"} { // they replace the connection
+				if strings.HasPrefix(e.name, ends) {
+					return true
+				}
+			}
+			return e.request == nil || e.overrun
+		})
+		var conns []*clientOfMany
+		for i := range 100 {
+			conns = append(conns, &clientOfMany{w.connect(identitiesNumber(0)), i%4 > 0})
+		}
+		for len(hs) < *batchesFlag {
+			w.watchDeep()
+			hs = append(hs, w.batches(conns, all)...)
+		}
+	})
+	var worst ownedTime
+	late := 0
+	for _, h := range hs {
+		bound := longestBatch + time.Duration(h.events)*longestNotification
+		if h.took > bound {
+			if late++; *batchesFlag > fewBatches && !raceDetector {
+				t.Errorf("seed %d: a batch took %v; want at most %v", seed, h.took, bound)
+			}
+		}
+		if h.work-notifyWork*h.events > mostBatch {
+			t.Errorf("seed %d: a batch of work %d without its %d notifications; want at most %d", seed, h.work-notifyWork*h.events, h.events, mostBatch)
+		}
+		if h.took > worst.took {
+			worst = h
+		}
+	}
+	slices.SortFunc(hs, func(a, b ownedTime) int { return int(a.took - b.took) })
+	t.Logf("%d batches: half took the owner %v, 99 %% %v, the longest %v (work %d, %d notifications); %d longer than %v and their notifications",
+		len(hs), hs[len(hs)/2].took, hs[len(hs)*99/100].took, worst.took, worst.work, worst.events, late, longestBatch)
 }

@@ -29,6 +29,7 @@ const (
 	LimitEphemerals    Limit = "ephemerals_per_session"   // -125 QuotaExceeded to the create
 	LimitACL           Limit = "acl"                      // an ACL of more than 64 entries or 8 KiB: -114 InvalidACL to the create or setACL
 	LimitIdentities    Limit = "identities"               // more than 64 identities, 1 KiB in one or 64 KiB in all: -115 AuthFailed, the connection is closed
+	LimitGuesses       Limit = "password_guesses"         // a login too early after wrong ones: the connection is closed
 	LimitBuffers       Limit = "buffer_bytes"             // of all requests that are read or wait: none is read until there is room
 	LimitData          Limit = "data_bytes"               // of all nodes: -125 QuotaExceeded to the create or set
 	LimitQuota         Limit = "quota"                    // a hard limit of a subtree, with EnforceQuota: -125 QuotaExceeded to the create or set
@@ -39,7 +40,7 @@ const (
 var allLimits = [...]Limit{
 	LimitFiles,
 	LimitConnections, LimitNewcomers, LimitPerAddress, LimitConnectRate, LimitHandshake, LimitFrame, LimitBuffers, LimitData, LimitOutstanding, LimitUnread, LimitStalled,
-	LimitWatches, LimitConnWatches, LimitNotifications, LimitMulti, LimitPath, LimitChildren, LimitEphemerals, LimitACL, LimitIdentities, LimitQuota, LimitSoftQuota, LimitLargeAnswers,
+	LimitWatches, LimitConnWatches, LimitNotifications, LimitMulti, LimitPath, LimitChildren, LimitEphemerals, LimitACL, LimitIdentities, LimitGuesses, LimitQuota, LimitSoftQuota, LimitLargeAnswers,
 }
 
 // refusals counts how often clients met a limit.

@@ -1,14 +1,15 @@
 package zkserver
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -258,8 +259,10 @@ func TestTheClockIsSetBackUnderAServer(t *testing.T) {
 	}
 }
 
-// Copies are made while a server is under load, and each is cut off, zeroed at its end, or has a flipped bit, anywhere.
+// Copies are made while a server is under load, and each is cut off, zeroed at its end, and has a flipped bit, anywhere.
 // Check finds all of it, and no server serves it. What is left can be accepted by hand if the damage is in a journal.
+//
+//	go test -run DamagedBackups . -backups 1000 -v
 func TestDamagedBackupsAreFound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testSeed(t), 4))
 	dir := filepath.Join(t.TempDir(), "data")
@@ -286,80 +289,100 @@ func TestDamagedBackupsAreFound(t *testing.T) {
 		}
 	}()
 	defer func() { close(stop); <-stopped }()
-	accepted := 0
+	damages, accepted := 0, 0
+	copies := t.TempDir()
 	for n := range *backups {
-		dest := filepath.Join(t.TempDir(), "copy")
-		if _, err := BackUp(dir, dest); err != nil {
+		sound := filepath.Join(copies, "sound")
+		if _, err := BackUp(dir, sound); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Check(dest); err != nil {
+		if _, err := Check(sound); err != nil {
 			t.Fatalf("backup %d, as it is: %v", n, err)
 		}
-		var names []string
-		for name, text := range filesOf(t, dest) {
-			if len(text) > 0 {
-				names = append(names, name)
+		for _, way := range []string{"cut off", "zeroed", "flipped"} {
+			dest := filepath.Join(copies, way)
+			if err := os.CopyFS(dest, os.DirFS(sound)); err != nil {
+				t.Fatal(err)
+			}
+			damages++
+			if damagedIsFound(t, rng, fmt.Sprintf("backup %d", n), dest, way, s.Stats().LastZxid) {
+				accepted++
+			}
+			if err := os.RemoveAll(dest); err != nil {
+				t.Fatal(err)
 			}
 		}
-		name := names[rng.IntN(len(names))]
-		b, err := os.ReadFile(name)
-		if err != nil {
+		if err := os.RemoveAll(sound); err != nil {
 			t.Fatal(err)
 		}
-		whole := bytes.Clone(b)
-		at := rng.IntN(len(b))
-		if len(b) > 1000 && rng.IntN(3) == 0 {
-			at = len(b) - 1 - rng.IntN(1000) // in the last batches
-		}
-		what := "cut off"
-		switch rng.IntN(3) {
-		case 0:
-			b = b[:at]
-		case 1:
-			what = "zeroed"
-			if clear(b[at:]); bytes.Equal(b, whole) {
-				continue // it had zeros there
-			}
-		case 2:
-			what = "flipped"
-			b[at] ^= 1 << rng.IntN(8)
-		}
-		what = fmt.Sprintf("backup %d, %s %s at byte %d of %d", n, filepath.Base(name), what, at, len(whole))
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, err = Check(dest)
-		if !errors.Is(err, ErrDamaged) {
-			t.Fatalf("%s: check: %v; want ErrDamaged", what, err)
-		}
-		if s, served := Open(Config{Dir: dest}); !errors.Is(served, ErrDamaged) {
-			s.Close()
-			t.Fatalf("%s: it is served: %v", what, served)
-		}
-		if !strings.Contains(err.Error(), "write the word accepted into ") {
-			if strings.HasSuffix(name, ".snapshot") || strings.Contains(err.Error(), "header is damaged") {
-				continue
-			}
-			t.Fatalf("%s: %v; want what to do", what, err)
-		}
-		acceptByHand(t, dest, err)
-		accepted++
-		if _, err := Check(dest); err != nil {
-			t.Fatalf("%s, accepted by hand: %v", what, err)
-		}
-		restored, err := Open(Config{Dir: dest})
-		if err != nil {
-			t.Fatalf("%s, accepted by hand: %v", what, err)
-		}
-		if restored.owner.zxid <= s.Stats().LastZxid || len(restored.owner.sessions) != 0 {
-			t.Errorf("%s, accepted by hand: zxid %x, %d sessions", what, restored.owner.zxid, len(restored.owner.sessions))
-		}
-		restored.Close()
 	}
 	if *backups >= 20 && accepted == 0 {
 		t.Error("none was accepted by hand")
 	}
-	t.Logf("%d damaged backups, all found, %d accepted by hand", *backups, accepted)
+	t.Logf("%d backups, %d damages, all found, %d accepted by hand", *backups, damages, accepted)
+}
+
+// damage damages a file of a copy, at a random byte, and says what it has done.
+func damage(t *testing.T, rng *rand.Rand, dir, way string) string {
+	t.Helper()
+	files := filesOf(t, dir)
+	maps.DeleteFunc(files, func(_, text string) bool { return text == "" })
+	names := slices.Sorted(maps.Keys(files))
+	for {
+		name := names[rng.IntN(len(names))]
+		b := []byte(files[name])
+		at := rng.IntN(len(b))
+		if len(b) > 1000 && rng.IntN(3) == 0 {
+			at = len(b) - 1 - rng.IntN(1000) // in the last batches
+		}
+		switch way {
+		case "cut off":
+			b = b[:at]
+		case "zeroed":
+			if clear(b[at:]); string(b) == files[name] {
+				continue // it had zeros there
+			}
+		case "flipped":
+			b[at] ^= 1 << rng.IntN(8)
+		}
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%s %s at byte %d of %d", filepath.Base(name), way, at, len(files[name]))
+	}
+}
+
+// damagedIsFound damages a copy, and reports whether the error says how to accept what is left. last is a zxid of the store.
+func damagedIsFound(t *testing.T, rng *rand.Rand, what, dest, way string, last int64) (accepted bool) {
+	t.Helper()
+	what += ", " + damage(t, rng, dest, way)
+	_, err := Check(dest)
+	if !errors.Is(err, ErrDamaged) {
+		t.Fatalf("%s: check: %v; want ErrDamaged", what, err)
+	}
+	if s, served := Open(Config{Dir: dest}); !errors.Is(served, ErrDamaged) {
+		s.Close()
+		t.Fatalf("%s: it is served: %v", what, served)
+	}
+	if !strings.Contains(err.Error(), "write the word accepted into ") {
+		if !strings.Contains(what, ".snapshot") && !strings.Contains(err.Error(), "header is damaged") {
+			t.Fatalf("%s: %v; want what to do", what, err)
+		}
+		return false
+	}
+	acceptByHand(t, dest, err)
+	if _, err := Check(dest); err != nil {
+		t.Fatalf("%s, accepted by hand: %v", what, err)
+	}
+	restored, err := Open(Config{Dir: dest})
+	if err != nil {
+		t.Fatalf("%s, accepted by hand: %v", what, err)
+	}
+	defer restored.Close()
+	if restored.owner.zxid <= last || len(restored.owner.sessions) != 0 {
+		t.Errorf("%s, accepted by hand: zxid %x, %d sessions", what, restored.owner.zxid, len(restored.owner.sessions))
+	}
+	return true
 }
 
 // acceptByHand does what the error of a damaged copy says.

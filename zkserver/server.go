@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"holdfast/internal/guess"
 	"holdfast/zkserver/internal/login"
 	"holdfast/zkserver/internal/store"
 	"holdfast/zkserver/internal/tree"
@@ -26,11 +27,12 @@ var ErrInUse = store.ErrInUse
 // A Server is one node that serves ZooKeeper clients. Its methods are safe for
 // concurrent use.
 type Server struct {
-	cfg    Config
-	store  store.Store
-	secret []byte
-	users  login.Users
-	words  map[string]bool // the allowed ones
+	cfg     Config
+	store   store.Store
+	secret  []byte
+	users   login.Users
+	guesses *guess.Limiter
+	words   map[string]bool // the allowed ones
 
 	limited atomic.Pointer[Limits] // see limits
 
@@ -118,7 +120,7 @@ func openError(cfg Config, err error) error {
 // start loads st and starts the owner.
 func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 	s := &Server{
-		cfg: cfg, users: u, store: st,
+		cfg: cfg, users: u, guesses: guess.NewLimiter(), store: st,
 		queue:     queue{wake: make(chan struct{}, 1)},
 		idle:      make(chan struct{}, 1),
 		commits:   make(chan *batch, 1),

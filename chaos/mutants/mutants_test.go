@@ -97,6 +97,7 @@ func mutants() []mutant {
 		ofWorlds(),
 		ofMetricsFlags(),
 		ofPages(),
+		ofShares(),
 		ofTerraform(),
 		ofMCP(),
 		ofMendedHolds(),

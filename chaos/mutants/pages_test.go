@@ -63,13 +63,13 @@ func ofPages() []mutant {
 		},
 		{
 			number: 791, bug: "what a proxy says of the address gives new attempts to log in", where: "CVE-2024-51504",
-			edits: []edit{{"internal/htpasswd/limit.go", "\tap, err := netip.ParseAddrPort(r.RemoteAddr)\n", "\tif f := r.Header.Get(\"X-Forwarded-For\"); f != \"\" {\n\t\treturn f\n\t}\n\tap, err := netip.ParseAddrPort(r.RemoteAddr)\n"}},
+			edits: []edit{{"internal/htpasswd/gate.go", "\tap, err := netip.ParseAddrPort(r.RemoteAddr)\n", "\tif f := r.Header.Get(\"X-Forwarded-For\"); f != \"\" {\n\t\treturn f\n\t}\n\tap, err := netip.ParseAddrPort(r.RemoteAddr)\n"}},
 			pkg:   "ui", tests: []string{"TestGuessesAreLimited"},
 		},
 		{
-			number: 792, bug: "a flood of addresses gives a guesser its attempts back", where: "–",
-			edits: []edit{{"internal/htpasswd/limit.go", "\t\t\tif at.Before(now) {\n", "\t\t\tif at.Before(now) || other != \"\" {\n"}},
-			pkg:   "internal/htpasswd", tests: []string{"TestTheLimiterIsBounded"},
+			number: 792, bug: "a flood of addresses locks out new ones", where: "ours until 28 November",
+			edits: []edit{{"internal/guess/guess.go", "{h % slots, h >> 32 % slots}", "{h % 64, h >> 32 % 64}"}},
+			pkg:   "internal/guess", tests: []string{"TestAFloodOfAddressesChangesNothing"},
 		},
 		{
 			number: 793, bug: "a link fills in the form of an action", where: "–",

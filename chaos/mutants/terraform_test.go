@@ -120,7 +120,7 @@ func ofTerraform() []mutant {
 		},
 		{
 			number: 1103, bug: "a user who has logged in before waits for the hashes of a guesser", where: "–",
-			edits: []edit{{"internal/htpasswd/users.go", "\tif user, ok := u.Proven(name, password); ok {\n\t\treturn user, true\n\t}\n\ta, known", "\ta, known"}},
+			edits: []edit{{"internal/htpasswd/gate.go", "\tif user, ok := u.proven(name, password); ok {\n\t\tattempt", "\tif user, ok := u.proven(name, password); ok && false {\n\t\tattempt"}},
 			pkg:   "internal/htpasswd", tests: []string{"TestProvenPasswordsDoNotWaitForGuesses"},
 		},
 		{
@@ -130,7 +130,7 @@ func ofTerraform() []mutant {
 		},
 		{
 			number: 1105, bug: "guesses at the backend need not wait", where: "holdfast until b1e0e1e",
-			edits: []edit{{"terraform/auth.go", "wait > 0 {", "wait < 0 {"}},
+			edits: []edit{{"terraform/auth.go", "gate.Check(ctx,", "htpasswd.NewGate().Check(ctx,"}},
 			tests: []string{"TestGuessesHaveToWait"},
 		},
 	}

@@ -90,6 +90,71 @@ func TestNewcomersHaveAQuarterOfTheConnections(t *testing.T) {
 	})
 }
 
+// One browser with 520 connections takes none of another one's, nor does one user at many addresses. Its own spare
+// connections are closed first, then the newest.
+func TestOneClientKeepsNobodyOut(t *testing.T) {
+	for name, from := range map[string]func(i int) net.IP{
+		"one address":    func(int) net.IP { return net.IPv4(192, 0, 2, 1) },
+		"many addresses": func(i int) net.IP { return net.IPv4(198, 51, 100, byte(i)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := make(pipeListener, 1)
+				hold := make(chan struct{})
+				server := &http.Server{ConnContext: TrackConn, ConnState: TrackState, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if !Admit(r, r.URL.Path) {
+						return
+					}
+					if r.Method == http.MethodPost {
+						<-hold
+					}
+				})}
+				go func() { _ = server.Serve(AdmissionListener(inner, 512)) }()
+				open := func(ip net.IP, method, user string) net.Conn {
+					c := dialFrom(t, inner, ip)
+					if _, err := io.WriteString(c, method+" /"+user+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+						t.Error(err)
+					}
+					if method == "GET" {
+						if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+							t.Error(err)
+						}
+					}
+					synctest.Wait()
+					return c
+				}
+				honest := []net.Conn{open(net.IPv4(192, 0, 2, 1), "GET", "ann")}
+				idle := open(from(0), "GET", "eve")
+				var crowd []net.Conn
+				for i := range 520 {
+					crowd = append(crowd, open(from(i), "POST", "eve"))
+				}
+				for range 6 {
+					honest = append(honest, open(net.IPv4(192, 0, 2, 1), "POST", "ann"))
+				}
+				for i, c := range honest {
+					if cut(c) {
+						t.Errorf("the connection %d of the other client is closed", i)
+					}
+				}
+				left := 0
+				for i, c := range crowd {
+					if !cut(c) {
+						if left++; i >= 377 {
+							t.Errorf("the connection %d of the crowd is open", i)
+						}
+					}
+				}
+				if left != 377 || !cut(idle) { // with the 7 of the other client, three quarters of 512
+					t.Errorf("%d connections of the crowd are open; the spare one is closed: %v", left, cut(idle))
+				}
+				close(hold)
+				_ = server.Close()
+			})
+		})
+	}
+}
+
 func TestNetwork(t *testing.T) {
 	same := func(a, b string) bool {
 		return network(&net.TCPAddr{IP: net.ParseIP(a)}) == network(&net.TCPAddr{IP: net.ParseIP(b)})

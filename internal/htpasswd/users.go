@@ -2,7 +2,6 @@ package htpasswd
 
 import (
 	"bufio"
-	"context"
 	"crypto/hmac"
 	crand "crypto/rand"
 	"crypto/sha256"
@@ -45,8 +44,7 @@ type User struct {
 // Users are the users who may log in. They are safe for concurrent use.
 type Users struct {
 	all  map[string]*account
-	none account       // for unknown names: they take as long
-	turn chan struct{} // one password is hashed at a time, so guesses leave the processor to others
+	none account // for unknown names: they take as long
 }
 
 // An account is a User with the secrets.
@@ -59,7 +57,7 @@ type account struct {
 }
 
 func newUsers() *Users {
-	return &Users{all: make(map[string]*account), turn: make(chan struct{}, 1)}
+	return &Users{all: make(map[string]*account)}
 }
 
 // Parse reads a file of users. Its errors do not quote lines, since lines contain hashes.
@@ -181,8 +179,8 @@ func (u *Users) Inherit(old *Users) {
 	}
 }
 
-// Proven returns the user if the password was found right before. It does not hash, so guesses of others cannot delay it.
-func (u *Users) Proven(name, password string) (User, bool) {
+// proven returns the user if the password was found right before. It does not hash.
+func (u *Users) proven(name, password string) (User, bool) {
 	a := u.all[name]
 	if a == nil {
 		return User{}, false
@@ -194,25 +192,12 @@ func (u *Users) Proven(name, password string) (User, bool) {
 	return a.User, true
 }
 
-// Check returns the user if the password is right. A wrong password takes as long as an unknown name. If ctx ends before
-// it is this caller's turn, the answer is no.
-func (u *Users) Check(ctx context.Context, name, password string) (User, bool) {
-	if user, ok := u.Proven(name, password); ok {
-		return user, true
-	}
+// compare returns the user if the password is right. A wrong password takes as long as an unknown name.
+func (u *Users) compare(name, password string) (User, bool) {
 	a, known := u.all[name]
 	if !known {
 		a = &u.none
 	}
-	if len(password) > longestPassword || a.hash == nil {
-		return User{}, false
-	}
-	select {
-	case u.turn <- struct{}{}:
-	case <-ctx.Done():
-		return User{}, false
-	}
-	defer func() { <-u.turn }()
 	if err := bcrypt.CompareHashAndPassword(a.hash, []byte(password)); err != nil || !known {
 		return User{}, false
 	}

@@ -2,6 +2,7 @@ package htpasswd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -99,8 +100,9 @@ func TestCheck(t *testing.T) {
 			{"ann", "correct horsf", false}, {"ann", "", false}, {"bob", "correct horse", false}, {"", "", false},
 			{"ann", "correct horse" + strings.Repeat("x", 60), false},
 		} {
-			got, ok := u.Check(t.Context(), tt.name, tt.password)
-			if ok != tt.ok || ok && (got.Name != tt.name || !u.Has(got)) {
+			got, err := NewGate().Check(t.Context(), u, tt.name, tt.password, "a")
+			ok := err == nil
+			if ok != tt.ok || !ok && !errors.Is(err, ErrWrong) || ok && (got.Name != tt.name || !u.Has(got)) {
 				t.Errorf("%s with %q: %v; want %v", tt.name, tt.password, ok, tt.ok)
 			}
 			if text := fmt.Sprintf("%+v", got); strings.Contains(text, "$2y$") {
@@ -108,15 +110,15 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
-	if got, ok := u.Proven("ann", "correct horse"); !ok || got.Note != "operator" {
+	if got, ok := u.proven("ann", "correct horse"); !ok || got.Note != "operator" {
 		t.Errorf("proven: %v, note %q", ok, got.Note)
 	}
-	if _, ok := u.Proven("vic", "correct horsf"); ok {
+	if _, ok := u.proven("vic", "correct horsf"); ok {
 		t.Error("a wrong password is proven")
 	}
 }
 
-// A guesser keeps the turn at hashing. A client whose password was right before does not wait for it, also after the
+// Guessers keep both turns at hashing. A client whose password was right before does not wait for them, also after the
 // file was read again.
 func TestProvenPasswordsDoNotWaitForGuesses(t *testing.T) {
 	t.Parallel()
@@ -127,19 +129,19 @@ func TestProvenPasswordsDoNotWaitForGuesses(t *testing.T) {
 		}
 		return u
 	}
-	old, now := read(), read()
-	if _, ok := old.Check(t.Context(), "ann", "correct horse"); !ok {
-		t.Fatal("ann is refused")
+	old, now, g := read(), read(), NewGate()
+	if _, err := g.Check(t.Context(), old, "ann", "correct horse", "a"); err != nil {
+		t.Fatal(err)
 	}
 	now.Inherit(old)
-	now.turn <- struct{}{}
+	g.hashing = [2]bool{true, true}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, ok := now.Check(ctx, "ann", "correct horse"); !ok {
-		t.Error("ann waits for the turn")
+	if _, err := g.Check(ctx, now, "ann", "correct horse", "a"); err != nil {
+		t.Errorf("ann waits for the turn: %v", err)
 	}
-	if _, ok := now.Check(ctx, "ann", "correct horsf"); ok {
-		t.Error("another password is right, too")
+	if _, err := g.Check(ctx, now, "ann", "correct horsf", "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("another password: %v", err)
 	}
 	other, err := Line("ann", "operator", "correct horse", LeastCost)
 	if err != nil || other == ann() {
@@ -150,7 +152,7 @@ func TestProvenPasswordsDoNotWaitForGuesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed.Inherit(old)
-	if _, ok := changed.Proven("ann", "correct horse"); ok {
+	if _, ok := changed.proven("ann", "correct horse"); ok {
 		t.Error("another line has the proof of the old one")
 	}
 }
@@ -170,14 +172,17 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// Guesses at a password that nobody can guess keep nobody out.
 func TestOne(t *testing.T) {
 	t.Parallel()
-	u := One("holdfast", "a long secret")
-	if _, ok := u.Check(t.Context(), "holdfast", "a long secret"); !ok {
-		t.Error("the password is refused")
+	u, g := One("holdfast", "a long secret"), NewGate()
+	for range 100 {
+		if _, err := g.Check(t.Context(), u, "holdfast", "another", "a"); !errors.Is(err, ErrWrong) {
+			t.Fatalf("another password: %v", err)
+		}
 	}
-	if _, ok := u.Check(t.Context(), "holdfast", "another"); ok {
-		t.Error("another password is right, too")
+	if _, err := g.Check(t.Context(), u, "holdfast", "a long secret", "a"); err != nil {
+		t.Errorf("the password: %v", err)
 	}
 }
 

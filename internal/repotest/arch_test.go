@@ -48,7 +48,8 @@ import (
 //	cmd/holdfast, internal/cli/complete → internal/cli/see → internal/cli/show, internal/locks, once, reserve     internal/cli/kind → internal/locks, layout
 //	cmd/holdfast → internal/cli/hold/elect, internal/cli/hold/shard → internal/cli/hold → internal/cli/act, internal/cli/job, internal/cli/outer, internal/cli/see, internal/watchdog
 //	cmd/holdfast-tf → internal/cli/tf → terraform, internal/cli/act, internal/cli/certs, internal/cli/job, internal/cli/passwd     terraform → holdfast, zk
-//	ui, terraform, internal/cli/passwd, internal/cli/tf → internal/htpasswd
+//	ui, terraform, internal/cli/passwd, internal/cli/tf → internal/htpasswd → internal/guess     zkserver → internal/guess
+//	ui, terraform, internal/daemon → internal/fair
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
@@ -112,9 +113,9 @@ var arrows = map[string]part{
 		reason: "the messages are the bottom, where client and server meet: they need nothing but the standard library",
 	},
 	"zkserver": {
-		mayImport: []string{"zkproto", "zkserver/internal/login", "zkserver/internal/sched"},
+		mayImport: []string{"internal/guess", "zkproto", "zkserver/internal/login", "zkserver/internal/sched"},
 		external:  []string{"*"},
-		reason:    "the server knows the messages and its own internal packages: it must not need a client, nor know what the nodes are used for",
+		reason:    "the server knows the messages, its own internal packages and the delays of guessers: it must not need a client, nor know what the nodes are used for",
 	},
 	"zkserver/internal/login": {
 		// zkserver for internal/tree's identities.
@@ -146,7 +147,7 @@ var arrows = map[string]part{
 		reason:    "a fence needs a Hold's token and what guards the resource; programs without a database must not get one with the lock, so it is a package of its own",
 	},
 	"terraform": {
-		mayImport: []string{"", "internal/htpasswd", "zk"},
+		mayImport: []string{"", "internal/fair", "internal/htpasswd", "zk"},
 		reason:    "the backend for Terraform is a user of locks and nodes, on whatever server: programs serve it themselves, so it brings no server, no flags and no command",
 	},
 	"chaos": {
@@ -165,12 +166,19 @@ var arrows = map[string]part{
 	},
 	"ui": {
 		// The packages below internal/ follow the locks and find the waits, for the commands, too.
-		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/duration", "internal/htpasswd", "internal/lockwatch", "internal/locks", "internal/waitgraph"},
+		mayImport: []string{"", "layout", "zk", "internal/deed", "internal/duration", "internal/fair", "internal/htpasswd", "internal/lockwatch", "internal/locks", "internal/waitgraph"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
 	},
 	"internal/htpasswd": {
-		external: []string{"golang.org/x/crypto"},
-		reason:   "who may log in follows from a file and a password: this package knows no page and no state",
+		mayImport: []string{"internal/guess"},
+		external:  []string{"golang.org/x/crypto"},
+		reason:    "who may log in follows from a file and a password: this package knows no page and no state",
+	},
+	"internal/guess": {
+		reason: "how long a guesser waits follows from names, addresses and a clock: this package knows no password and no connection",
+	},
+	"internal/fair": {
+		reason: "who gives way follows from who has how much: this package knows neither connections nor users",
 	},
 	"internal/supervise": {
 		mayImport: []string{"internal/duration"},
@@ -182,7 +190,7 @@ var arrows = map[string]part{
 		reason:    "a watchdog process begins its work when this package is initialised: whatever it imports, each run of a command initialises twice",
 	},
 	"internal/daemon": {
-		mayImport: []string{"zkserver"},
+		mayImport: []string{"internal/fair", "zkserver"},
 		external:  []string{"github.com/coreos/go-systemd/v22/daemon", "golang.org/x/sys"},
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},

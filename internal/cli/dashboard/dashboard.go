@@ -254,7 +254,7 @@ func serve(g *conn.Flags, cmd *cobra.Command, f *flags, prefix string) error {
 		}
 		defer page.Close()
 		server := access.Server(page)
-		server.ConnContext = daemon.TrackConn
+		server.ConnContext, server.ConnState = daemon.TrackConn, daemon.TrackState
 		systemd := daemon.NewNotifier(log)
 		defer context.AfterFunc(ctx, func() {
 			systemd.Stopping()

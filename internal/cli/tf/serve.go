@@ -30,8 +30,8 @@ import (
 const (
 	// defaultAddress is where tf serve listens without --listen and --listen-tls.
 	defaultAddress = "127.0.0.1:7482"
-	// mostConnections is how many connections all addresses of tf serve have open at most.
-	mostConnections = 512
+	// mostConnections is how many connections all addresses of tf serve have open at most. A request for a held lock keeps one.
+	mostConnections = 2048
 	// patience is how long tf serve answers the requests that it has received, before it stops.
 	patience = 5 * time.Second
 )
@@ -66,8 +66,10 @@ An address that other machines can reach needs TLS, and a login: --users, --toke
 these files and the certificates again after a change, and after HUP. Requests of removed users end. If a file is not
 valid, the present users stay.
 
-Connections without a login have a quarter of all, and the oldest gives way. Wrong passwords have to wait: an address
-has five attempts, and one more every 15 seconds.
+Connections without a login have a quarter of all, and the oldest gives way. If there are too many others, or too many
+states on their way, the user or address with the most gives way. A body has to arrive at 8 KiB a second. Wrong
+passwords and tokens have to wait: an address has five attempts at once, and then 1 s, 2 s, 4 s, up to 5 minutes between
+two. It forgets one every 5 minutes.
 
 INT and TERM stop serve. It tells systemd when it is ready (sd_notify).
 
@@ -312,7 +314,7 @@ func (t *serveFlags) open(c *zk.Client, cred terraform.Credentials, keys *certs.
 func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
-		ConnContext: daemon.TrackConn, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnContext: daemon.TrackConn, ConnState: daemon.TrackState, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 

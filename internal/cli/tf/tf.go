@@ -23,6 +23,7 @@ import (
 	"holdfast/internal/cli/passwd"
 	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/term"
+	"holdfast/internal/daemon"
 	"holdfast/internal/deed"
 	"holdfast/internal/duration"
 	"holdfast/internal/supervise"
@@ -236,7 +237,7 @@ func (f *runFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t 
 	}
 	log := logs.Logger(os.Stderr)
 	b, err := terraform.New(terraform.Config{
-		Client: c, Credentials: terraform.OneUser(user, password), Ephemeral: true, StateDir: f.stateDir, LocksOnly: f.locksOnly, Logger: log,
+		Client: c, Credentials: terraform.OneUser(user, password), Ephemeral: true, StateDir: f.stateDir, LocksOnly: f.locksOnly, Logger: log, Admitted: daemon.Admit,
 		Audit: func(ctx context.Context, e terraform.Event) {
 			e.From = conn.Owner()
 			auditForce(ctx, c, e, log)
@@ -249,6 +250,7 @@ func (f *runFlags) serve(g *conn.Flags, c *zk.Client, ws terraform.Workspace, t 
 	if err != nil {
 		return nil, nil, &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("tf: %w", err)}
 	}
+	l = daemon.AdmissionListener(l, daemon.WithinFiles(mostConnections)) // other users of this machine can connect
 	s := &server{backend: b, http: httpServer(b, log)}
 	go func() { _ = s.http.Serve(l) }() // it ends with close
 	address := "http://" + l.Addr().String() + "/tf/" + ws.String()

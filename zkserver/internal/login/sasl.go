@@ -29,7 +29,9 @@ type Exchange struct {
 // Step takes the client's next token and returns the answer. ids has the client's identity after
 // a token that proves the password of a user. If ok is false, the server refuses the client.
 // An exchange ends with its first proof, right or wrong: Step refuses every later token.
-func (x *Exchange) Step(u *Users, token []byte) (answer []byte, ids []tree.Identity, ok bool) {
+//
+// begin is called with the name before a proof is compared. If it returns false, Step refuses the client.
+func (x *Exchange) Step(u *Users, token []byte, begin func(name string) bool) (answer []byte, ids []tree.Identity, ok bool) {
 	switch {
 	case token == nil, len(token) > maxToken, x.done:
 		return nil, nil, false
@@ -42,7 +44,7 @@ func (x *Exchange) Step(u *Users, token []byte) (answer []byte, ids []tree.Ident
 		x.nonce = rand.Text()
 		return fmt.Appendf(nil, `realm="%s",nonce="%s",charset=utf-8,algorithm=md5-sess`, realm, x.nonce), nil, true
 	}
-	name, proof, ok := u.checkSASL(string(token), x.nonce)
+	name, proof, ok := u.checkSASL(string(token), x.nonce, begin)
 	*x = Exchange{done: true} // a nonce is good for one attempt
 	if !ok {
 		return nil, nil, false
@@ -53,7 +55,7 @@ func (x *Exchange) Step(u *Users, token []byte) (answer []byte, ids []tree.Ident
 // checkSASL checks a client's response to the challenge with this nonce. It returns the client's
 // name, and the proof that the server knows the password, too. An unknown user takes as long as a
 // wrong password.
-func (u *Users) checkSASL(response, nonce string) (name, proof string, ok bool) {
+func (u *Users) checkSASL(response, nonce string, begin func(name string) bool) (name, proof string, ok bool) {
 	fields, err := zkproto.ParseDirectives(response)
 	if err != nil {
 		return "", "", false
@@ -84,6 +86,8 @@ func (u *Users) checkSASL(response, nonce string) (name, proof string, ok bool) 
 		return "", "", false
 	case d.AuthzID != "" && d.AuthzID != name:
 		return "", "", false // no client acts for another user
+	case !begin(name):
+		return "", "", false
 	}
 	known, exists := u.byName[name]
 	d.Secret = known.secret

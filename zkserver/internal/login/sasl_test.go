@@ -28,10 +28,13 @@ func response(user, authzid, nonce string, secret [md5.Size]byte) (token, answer
 	return token, "rspauth=" + d.Proof()
 }
 
+// always lets every attempt begin.
+func always(string) bool { return true }
+
 // challenge does the first step, and returns the nonce.
 func challenge(t *testing.T, x *Exchange, u *Users) string {
 	t.Helper()
-	answer, ids, ok := x.Step(u, []byte{})
+	answer, ids, ok := x.Step(u, []byte{}, always)
 	fields, err := zkproto.ParseDirectives(string(answer))
 	if !ok || ids != nil || err != nil || len(fields["nonce"]) != 1 || len(fields["nonce"][0]) < 20 {
 		t.Fatalf("challenge %q, %v, %v", answer, ids, ok)
@@ -64,7 +67,7 @@ func TestAnExchangeIsGoodForOneProof(t *testing.T) {
 			var x Exchange
 			nonce := challenge(t, &x, u)
 			token, want := response(tt.user, tt.authzid, cmp.Or(tt.nonce, nonce), tt.secret)
-			answer, ids, ok := x.Step(u, []byte(token+tt.extra))
+			answer, ids, ok := x.Step(u, []byte(token+tt.extra), always)
 			if ok != (tt.want != nil) || !slices.Equal(ids, tt.want) || ok && string(answer) != want || !ok && answer != nil {
 				t.Fatalf("%q, %v, %v; want %v", answer, ids, ok, tt.want)
 			}
@@ -73,7 +76,7 @@ func TestAnExchangeIsGoodForOneProof(t *testing.T) {
 			}
 			right, _ := response("bob", "", nonce, secret("bob", planted))
 			for _, token := range []string{"", right} {
-				if answer, ids, ok := x.Step(u, []byte(token)); ok || ids != nil || answer != nil {
+				if answer, ids, ok := x.Step(u, []byte(token), always); ok || ids != nil || answer != nil {
 					t.Errorf("after the end, %q: %q, %v", token, answer, ids)
 				}
 			}
@@ -84,7 +87,7 @@ func TestAnExchangeIsGoodForOneProof(t *testing.T) {
 func TestStepRefusesWhatIsNoToken(t *testing.T) {
 	for _, passwords := range []map[string]string{nil, testUsers} {
 		for name, token := range map[string][]byte{"null": nil, "long": make([]byte, maxToken+1)} {
-			if answer, ids, ok := new(Exchange).Step(newUsers(t, passwords, ""), token); ok || ids != nil || answer != nil {
+			if answer, ids, ok := new(Exchange).Step(newUsers(t, passwords, ""), token, always); ok || ids != nil || answer != nil {
 				t.Errorf("%s, %d users: %q, %v", name, len(passwords), answer, ids)
 			}
 		}
@@ -94,7 +97,7 @@ func TestStepRefusesWhatIsNoToken(t *testing.T) {
 func TestStepWithoutUsersAnswersNothing(t *testing.T) {
 	var x Exchange
 	for _, token := range []string{"", "x", ""} {
-		if answer, ids, ok := x.Step(newUsers(t, nil, ""), []byte(token)); !ok || ids != nil || answer != nil {
+		if answer, ids, ok := x.Step(newUsers(t, nil, ""), []byte(token), always); !ok || ids != nil || answer != nil {
 			t.Errorf("%q: %q, %v, %v", token, answer, ids, ok)
 		}
 	}
@@ -109,8 +112,43 @@ func FuzzSASLResponse(f *testing.F) {
 	f.Add(nobody)
 	f.Add(`username="bob",nonce="nonce",realm="zk-sasl-md5",cnonce="\",response=x",nc=00000001`)
 	f.Fuzz(func(t *testing.T, response string) {
-		if name, _, ok := u.checkSASL(response, "nonce"); ok {
+		if name, _, ok := u.checkSASL(response, "nonce", always); ok {
 			t.Errorf("%q logs in as %q without a password", response, name)
 		}
 	})
+}
+
+// A proof that comes too early after wrong ones is refused, right or wrong.
+func TestAProofThatMustNotBeginIsRefused(t *testing.T) {
+	u := newUsers(t, testUsers, "")
+	x := &Exchange{}
+	token, _ := response("bob", "", challenge(t, x, u), secret("bob", planted))
+	asked := ""
+	if answer, ids, ok := x.Step(u, []byte(token), func(name string) bool { asked = name; return false }); ok || ids != nil || answer != nil || asked != "bob" {
+		t.Errorf("%q, %v, %v; asked for %q", answer, ids, ok, asked)
+	}
+}
+
+// The password of the superuser is compared whatever is required, and those of the others only if digest is.
+func TestGuessed(t *testing.T) {
+	super := Digest("root:secret").ID
+	for _, tt := range []struct {
+		auth           string
+		guessed, right bool
+		require        []string
+	}{
+		{"root:secret", true, true, nil}, {"root:guess", true, false, nil}, {"bob:" + planted, false, false, nil},
+		{"bob:" + planted, true, true, []string{"digest"}}, {"bob:x", true, false, []string{"digest"}},
+		{"nobody:x", true, false, []string{"digest"}}, {"root:secret", true, true, []string{"digest"}},
+	} {
+		u, err := NewUsers(testUsers, super, tt.require)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, guessed := u.Guessed([]byte(tt.auth))
+		ids, _ := u.ByDigest([]byte(tt.auth))
+		if right := u.IsRight(ids); guessed != tt.guessed || right != tt.right {
+			t.Errorf("%s with %v: guessed %v, right %v", tt.auth, tt.require, guessed, right)
+		}
+	}
 }

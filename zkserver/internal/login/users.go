@@ -127,6 +127,19 @@ func (u *Users) ByDigest(auth []byte) (ids []tree.Identity, ok bool) {
 	return []tree.Identity{id}, !u.Requires("digest") || u.isUser(id)
 }
 
+// Guessed returns the name in auth, user:password, if the scheme digest compares the password: that of the superuser, or
+// of any user if digest is required. Otherwise it returns false.
+func (u *Users) Guessed(auth []byte) (name string, ok bool) {
+	name, _, _ = strings.Cut(string(auth), ":")
+	super, _, is := strings.Cut(u.super, ":")
+	return name, u.Requires("digest") || is && name == super
+}
+
+// IsRight reports whether identities that ByDigest has returned are those of a password that was compared and is right.
+func (u *Users) IsRight(ids []tree.Identity) bool {
+	return len(ids) > 0 && (u.isSuper(ids[0]) || u.Requires("digest") && u.isUser(ids[0]))
+}
+
 // isUser reports whether id, of the scheme digest, is a user with the right password.
 func (u *Users) isUser(id tree.Identity) bool {
 	name, _, _ := strings.Cut(id.ID, ":")

@@ -135,8 +135,10 @@ func TestBackUpOfASnapshotWithAnEmptyJournal(t *testing.T) {
 
 var damagedCopies = flag.Int("backups", 300, "copies that are made under load and damaged")
 
-// Copies are made while the store is written, and each is cut off, zeroed at its end, or has a flipped bit, anywhere. Check
+// Copies are made while the store is written, and each is cut off, zeroed at its end, and has a flipped bit, anywhere. Check
 // and a start find all of it. What is left in the journals can be accepted by hand, as the error says.
+//
+//	go test -run DamagedCopies . -backups 1000 -v
 func TestDamagedCopiesAreFound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testSeed(t), 5))
 	fs := crashfs.New(nil)
@@ -144,7 +146,7 @@ func TestDamagedCopiesAreFound(t *testing.T) {
 	mustLoad(t, j)
 	h := &history{start: map[string]string{}, acks: []ack{{}}}
 	w := writer{rng: rand.New(rand.NewPCG(*seed, 6)), value: 200, batch: 3, later: 0.2}
-	accepted, more, stopped := 0, make(chan struct{}, 1), make(chan error)
+	damages, accepted, more, stopped := 0, 0, make(chan struct{}, 1), make(chan error)
 	go func() {
 		var err error
 		for range more {
@@ -168,67 +170,84 @@ func TestDamagedCopiesAreFound(t *testing.T) {
 		if err != nil {
 			t.Fatalf("copy %d: %v", n, err)
 		}
-		names := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return len(files[name]) == 0 })
-		name := names[rng.IntN(len(names))]
-		b := slices.Clone(files[name])
-		at := rng.IntN(len(b))
-		if rng.IntN(2) == 0 {
-			at = max(len(b)-1-rng.IntN(600), 0) // in the last batches
-		}
-		what := "cut off"
-		switch rng.IntN(3) {
-		case 0:
-			b = b[:at]
-		case 1:
-			what = "zeroed"
-			if clear(b[at:]); bytes.Equal(b, files[name]) {
-				continue // it had zeros there
+		for _, way := range []string{"cut off", "zeroed", "flipped"} {
+			damaged := maps.Clone(files)
+			name, what := damage(rng, damaged, way)
+			damages++
+			if damagedIsFound(t, damaged, name, fmt.Sprintf("copy %d, %s", n, what), sound) {
+				accepted++
 			}
-		case 2:
-			what = "flipped"
-			b[at] ^= 1 << rng.IntN(8)
 		}
-		what = fmt.Sprintf("copy %d, %s %s at byte %d of %d", n, name, what, at, len(files[name]))
-		files[name] = b
-		damaged := crashfs.New(files)
-		_, err = store.CheckFS(damaged, counting(new(int)))
-		started := store.OpenOn(damaged, 1<<12)
-		_, loaded := load(started)
-		mustClose(t, started)
-		if !errors.Is(err, store.ErrDamaged) || !errors.Is(loaded, store.ErrDamaged) || damaged.Now() != 0 {
-			t.Fatalf("%s: check: %v; start: %v, with %d changes", what, err, loaded, damaged.Now())
-		}
-		text := err.Error()
-		if !strings.Contains(text, "write the word accepted into d/copied") {
-			if !strings.HasSuffix(name, ".snapshot") && !strings.Contains(text, "header is damaged") {
-				t.Fatalf("%s: %v; want what to do", what, err)
-			}
-			continue
-		}
-		if _, after, cut := strings.Cut(text, "(truncate -s "); cut {
-			size := 0
-			if _, err := fmt.Sscan(strings.SplitN(after, ")", 2)[0], &size); err != nil {
-				t.Fatal(err)
-			}
-			files[name] = files[name][:size]
-			maps.DeleteFunc(files, func(other string, _ []byte) bool { return strings.HasSuffix(other, ".journal") && other > name })
-		}
-		files["copied"] = []byte("accepted\n")
-		left, err := store.CheckFS(crashfs.New(files), counting(new(int)))
-		if err != nil && !errors.Is(err, store.ErrFormat) { // no batch is left
-			t.Fatalf("%s, accepted by hand: %v", what, err)
-		}
-		if err == nil && name != "copied" && left.Batches >= sound.Batches {
-			t.Fatalf("%s, accepted by hand: %d batches of %d", what, left.Batches, sound.Batches)
-		}
-		accepted++
 	}
 	close(more)
 	if err := <-stopped; err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, j)
-	t.Logf("%d damaged copies of %d batches, all found, %d accepted by hand", *damagedCopies, len(h.batches), accepted)
+	t.Logf("%d copies of %d batches, %d damages, all found, %d accepted by hand", *damagedCopies, len(h.batches), damages, accepted)
+}
+
+// damage damages one of the files at a random byte, and says what it has done.
+func damage(rng *rand.Rand, files map[string][]byte, way string) (name, what string) {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return len(files[name]) == 0 })
+	for {
+		name = names[rng.IntN(len(names))]
+		b := slices.Clone(files[name])
+		at := rng.IntN(len(b))
+		if rng.IntN(2) == 0 {
+			at = max(len(b)-1-rng.IntN(600), 0) // in the last batches
+		}
+		switch way {
+		case "cut off":
+			b = b[:at]
+		case "zeroed":
+			if clear(b[at:]); bytes.Equal(b, files[name]) {
+				continue // it had zeros there
+			}
+		case "flipped":
+			b[at] ^= 1 << rng.IntN(8)
+		}
+		what = fmt.Sprintf("%s %s at byte %d of %d", name, way, at, len(files[name]))
+		files[name] = b
+		return name, what
+	}
+}
+
+// damagedIsFound checks that the damage of a file is found, and reports whether what is left can be accepted by hand.
+func damagedIsFound(t *testing.T, files map[string][]byte, name, what string, sound store.Summary) (accepted bool) {
+	t.Helper()
+	damaged := crashfs.New(files)
+	_, err := store.CheckFS(damaged, counting(new(int)))
+	started := store.OpenOn(damaged, 1<<12)
+	_, loaded := load(started)
+	mustClose(t, started)
+	if !errors.Is(err, store.ErrDamaged) || !errors.Is(loaded, store.ErrDamaged) || damaged.Now() != 0 {
+		t.Fatalf("%s: check: %v; start: %v, with %d changes", what, err, loaded, damaged.Now())
+	}
+	text := err.Error()
+	if !strings.Contains(text, "write the word accepted into d/copied") {
+		if !strings.HasSuffix(name, ".snapshot") && !strings.Contains(text, "header is damaged") {
+			t.Fatalf("%s: %v; want what to do", what, err)
+		}
+		return false
+	}
+	if _, after, cut := strings.Cut(text, "(truncate -s "); cut {
+		size := 0
+		if _, err := fmt.Sscan(strings.SplitN(after, ")", 2)[0], &size); err != nil {
+			t.Fatal(err)
+		}
+		files[name] = files[name][:size]
+		maps.DeleteFunc(files, func(other string, _ []byte) bool { return strings.HasSuffix(other, ".journal") && other > name })
+	}
+	files["copied"] = []byte("accepted\n")
+	left, err := store.CheckFS(crashfs.New(files), counting(new(int)))
+	if err != nil && !errors.Is(err, store.ErrFormat) { // no batch is left
+		t.Fatalf("%s, accepted by hand: %v", what, err)
+	}
+	if err == nil && name != "copied" && left.Batches >= sound.Batches {
+		t.Fatalf("%s, accepted by hand: %d batches of %d", what, left.Batches, sound.Batches)
+	}
+	return true
 }
 
 // A copy is a copy until Restored.

@@ -1,0 +1,229 @@
+package terraform_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/terraform"
+)
+
+// begin sends the beginning of a request and leaves its connection open.
+func (b *backend) begin(text string) net.Conn {
+	b.t.Helper()
+	c, err := net.Dial("tcp", b.http.Listener.Addr().String())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { c.Close() })
+	if _, err := io.WriteString(c, text); err != nil {
+		b.t.Fatal(err)
+	}
+	return c
+}
+
+// POSTs whose bodies arrive byte by byte keep no other state from being stored.
+func TestSlowUploadsLeaveOthersTheirTurns(t *testing.T) {
+	var entered atomic.Int64
+	b := newBackend(t, func(c *terraform.Config) {
+		c.Admitted = func(*http.Request, ...string) bool { entered.Add(1); return true }
+	})
+	var slow []net.Conn
+	for i := range 8 {
+		c := b.begin(fmt.Sprintf("POST /tf/app/slow%d HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{", i))
+		slow = append(slow, c)
+		go func() {
+			for range 100 {
+				time.Sleep(time.Second)
+				if _, err := io.WriteString(c, " "); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	for entered.Load() < 8 {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(100 * time.Millisecond) // until those that can get a turn have it
+	c := b.client("a1")
+	want(t, "LOCK", c.lock(), 200)
+	want(t, "POST", c.post(state(1, "one")), 200)
+	want(t, "DELETE", c.do("DELETE", c.base+"?ID=a1", nil), 200)
+	want(t, "UNLOCK", c.unlock(), 200)
+	for _, c := range slow { // otherwise the state has waited for their end
+		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+		if n, err := c.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a slow upload has ended: %d, %v", n, err)
+		}
+	}
+}
+
+// Clients that do not read a large state keep nobody from reading.
+func TestSlowDownloadsLeaveOthersTheirTurns(t *testing.T) {
+	b := newBackend(t)
+	c := b.client("a1")
+	want(t, "LOCK", c.lock(), 200)
+	want(t, "POST", c.post(incompressible(1, 20<<20)), 200)
+	for range 8 {
+		slow := b.begin("GET /tf/app/default HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+		_ = slow.SetReadDeadline(time.Now().Add(patience / 2))
+		if line, err := bufio.NewReaderSize(slow, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	if got, err := c.try(ctx, "GET", c.base, nil); err != nil || len(got.body) < 20<<20 {
+		t.Errorf("%v, %d bytes", err, len(got.body))
+	}
+}
+
+// One user with many large states on the way takes the memory of nobody else.
+func TestUploadsAreShared(t *testing.T) {
+	var cred terraform.Credentials
+	if err := cred.ParseUsers(userLine(t, "eve", "s3cret:x") + "\n" + userLine(t, "bob", "hunter22")); err != nil {
+		t.Fatal(err)
+	}
+	b := newBackend(t, func(c *terraform.Config) { c.Credentials, c.MaxState = cred, 1<<20 }) // so 4 MiB are for all
+	basic := func(u, p string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(u+":"+p)) }
+	bob, eve := basic("bob", "hunter22"), basic("eve", "s3cret:x")
+	c := b.client("a1")
+	want(t, "LOCK", c.do("LOCK", c.base+"/lock", c.json(), "Authorization", bob), 200)
+	part := strings.Repeat(" ", 900<<10)
+	refused := make(chan string, 16)
+	for i := range 8 {
+		slow := b.begin(fmt.Sprintf("POST /tf/app/slow%d HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: %s\r\nContent-Length: 1000000\r\n\r\n%s", i, eve, part))
+		go func() {
+			line, _ := bufio.NewReader(slow).ReadString('\n')
+			refused <- line
+		}()
+	}
+	for range 4 { // the rest fits
+		if line := <-refused; !strings.Contains(line, "503") {
+			t.Errorf("one upload too many: %q", line)
+		}
+	}
+	large := state(1, strings.Repeat("x", 900<<10))
+	want(t, "POST", c.do("POST", c.base+"?ID=a1", large, "Authorization", bob), 200)
+	if line := <-refused; !strings.Contains(line, "503") {
+		t.Errorf("the upload that gave way: %q", line)
+	}
+}
+
+// A user with a LOCK too many waits no longer. The others do.
+func TestWaitersAreShared(t *testing.T) {
+	var cred terraform.Credentials
+	if err := cred.ParseUsers(userLine(t, "eve", "s3cret:x") + "\n" + userLine(t, "bob", "hunter22")); err != nil {
+		t.Fatal(err)
+	}
+	b := newBackend(t, func(c *terraform.Config) { c.Credentials, c.MaxWaiters, c.Poll = cred, 4, time.Minute })
+	basic := func(u, p string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(u+":"+p)) }
+	lock := func(id, who string) answer {
+		c := b.client(id)
+		return c.do("LOCK", c.base+"/lock", c.json(), "Authorization", who)
+	}
+	want(t, "LOCK", lock("h", basic("bob", "hunter22")), 200)
+	eve := make(chan answer, 16)
+	for i := range 6 {
+		id := fmt.Sprint("e", i)
+		want(t, "LOCK", lock(id, basic("eve", "s3cret:x")), 423)
+		go func() { eve <- lock(id, basic("eve", "s3cret:x")) }()
+	}
+	for range 2 {
+		want(t, "a waiter too many", <-eve, 423)
+	}
+	want(t, "LOCK", lock("b", basic("bob", "hunter22")), 423)
+	bob := make(chan answer, 1)
+	go func() { bob <- lock("b", basic("bob", "hunter22")) }()
+	want(t, "a waiter that gives way", <-eve, 423)
+	select {
+	case a := <-bob:
+		t.Errorf("bob waits no longer: %v", a)
+	default:
+	}
+	b.Backend.Close()
+	want(t, "bob at the end", <-bob, 423)
+	for range 3 {
+		want(t, "eve at the end", <-eve, 423)
+	}
+}
+
+// Many addresses guess without a pause. A user whose password was never checked before is let in before them.
+func TestALoginDoesNotWaitForGuessers(t *testing.T) {
+	var cred terraform.Credentials
+	if err := cred.ParseUsers(userLine(t, "alice", "s3cret:x") + "\n" + userLine(t, "bob", "hunter22")); err != nil {
+		t.Fatal(err)
+	}
+	b := newBackend(t, func(c *terraform.Config) { c.Credentials = cred })
+	ctx, over := context.WithCancel(t.Context())
+	ask := func(ctx context.Context, address, user, password string) int {
+		r := httptest.NewRequestWithContext(ctx, "GET", "/tf/app/default", nil)
+		r.RemoteAddr = address
+		r.SetBasicAuth(user, password)
+		w := httptest.NewRecorder()
+		b.ServeHTTP(w, r)
+		return w.Code
+	}
+	var guesses atomic.Int64
+	var crowd, first sync.WaitGroup
+	for i := range 20 {
+		first.Add(1)
+		crowd.Go(func() {
+			once := sync.OnceFunc(first.Done)
+			defer once()
+			for range 20 {
+				if ask(ctx, fmt.Sprintf("198.51.100.%d:4000", i), fmt.Sprint("user", i), "guess") == 401 {
+					guesses.Add(1)
+				}
+				once()
+				if ctx.Err() != nil {
+					return
+				}
+			}
+		})
+	}
+	first.Wait()
+	before := guesses.Load()
+	if code := ask(t.Context(), "192.0.2.1:4000", "alice", "s3cret:x"); code != 404 {
+		t.Errorf("alice: %d", code)
+	}
+	if n := guesses.Load() - before; n > 8 {
+		t.Errorf("%d guesses were hashed before the login; want a few", n)
+	}
+	over()
+	crowd.Wait()
+}
+
+// Guesses at tokens have to wait. A right token goes on where it was used before.
+func TestGuessesAtTokensHaveToWait(t *testing.T) {
+	var cred terraform.Credentials
+	if err := cred.ParseTokens("0123456789abcdef0\n0123456789abcdef1\n"); err != nil {
+		t.Fatal(err)
+	}
+	b := newBackend(t, func(c *terraform.Config) { c.Credentials = cred })
+	c := b.client("a1")
+	get := func(token string) answer { return c.do("GET", c.base, nil, "Authorization", "Bearer "+token) }
+	want(t, "a token", get("0123456789abcdef0"), 404)
+	for i := range 5 {
+		want(t, "guess", get(fmt.Sprint("guess", i)), 401)
+	}
+	want(t, "guess too many", get("guess"), 429)
+	want(t, "another token, now", get("0123456789abcdef1"), 429)
+	want(t, "the token in use", get("0123456789abcdef0"), 404)
+	if !bytes.Contains(get("guess").body, []byte("too many")) {
+		t.Error("the refusal does not say why")
+	}
+}
