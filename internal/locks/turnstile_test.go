@@ -24,6 +24,9 @@ func TestASemaphoreWithoutItsTurnstile(t *testing.T) {
 			must(t, err)
 			must(t, admin.Delete(t.Context(), m.path+turnstile, zk.AnyVersion))
 			wantEverywhere(t, admin, m, Held, 0)
+			if all, err := holdfast.List(t.Context(), admin, m.path); err != nil || len(all) != 1 || !all[0].Held {
+				t.Errorf("List: %+v, %v; want one holder", all, err)
+			}
 		})
 	}
 }
