@@ -72,6 +72,16 @@ func ofSights() []mutant {
 			pkg:   "cmd/holdfast", tests: []string{"TestOneUnreadableLock"},
 		},
 		{
+			number: 1380, bug: "a copy of the tree says held of a lock whose places may not be read", where: "ours, until issue 40",
+			edits: []edit{{"internal/locks/nodes.go", "\t\t\tf.denied = true\n", ""}},
+			pkg:   "internal/locks", tests: []string{"TestEveryViewSaysTheSame"},
+		},
+		{
+			number: 1381, bug: "a semaphore is free once the server has removed its empty queue", where: "ours, until issue 40",
+			edits: []edit{{"internal/locks/find.go", "!r.exists(turnstile) && len(held) == 0 {", "!r.exists(turnstile) {"}},
+			pkg:   "internal/locks", tests: []string{"TestASemaphoreWithoutItsTurnstile"},
+		},
+		{
 			number: 743, bug: "top shows the data of a server that is slow all the time as new", where: "ours, until issue 17",
 			edits: []edit{{"internal/cli/top/model.go", "*perLock+late:", "*perLock+time.Hour:"}},
 			pkg:   "internal/cli/top", tests: []string{"TestTopOfASlowServerIsOld"},

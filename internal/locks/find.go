@@ -304,7 +304,12 @@ func (r *reader) semaphores(path string) (all []*found) {
 	for _, g := range grammars {
 		s := &g.Semaphore
 		turnstile, permits := path+s.Turnstile, path+s.Leases
-		if s.Lease == "" || !r.exists(turnstile) || !r.exists(permits) {
+		var held []names.Contender
+		if s.Numbered {
+			held = s.Queue.InQueue(r.children(permits))
+		}
+		// A server removes the turnstile of a semaphore that nobody waits for, and the permits stay.
+		if s.Lease == "" || !r.exists(permits) || !r.exists(turnstile) && len(held) == 0 {
 			continue
 		}
 		f := &found{
@@ -316,7 +321,7 @@ func (r *reader) semaphores(path string) (all []*found) {
 		f.queue = g.InQueue(r.children(turnstile))
 		if s.Numbered {
 			f.lock.Dirs = append(f.lock.Dirs, permits)
-			for _, c := range s.Queue.InQueue(r.children(permits)) {
+			for _, c := range held {
 				f.permits = append(f.permits, c.Name)
 			}
 		} else {
