@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"holdfast/internal/queue"
@@ -386,7 +385,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 		case err == nil:
 			if places[0].Unique {
 				for i, p := range places {
-					p.Named(strings.TrimPrefix(res[2+i].Path, dir+"/"))
+					p.Named(res[2+i].Path)
 				}
 				err = stamp(ctx, places)
 			} else {
@@ -465,7 +464,7 @@ func stamp(ctx context.Context, places []*queue.Place) error {
 		return queue.ErrGone
 	}
 	for _, p := range places {
-		p.Created(p.Name(), stat)
+		p.Created(p.Path(), stat)
 	}
 	return nil
 }

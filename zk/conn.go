@@ -129,7 +129,7 @@ func wake(c chan struct{}) {
 
 // write sends the queue, in one system call each time.
 func (c *conn) write() {
-	const keep = 256 << 10 // a larger buffer is rarely needed again
+	const keep = 64 << 10 // a larger buffer is rarely needed again
 	var buf []byte
 	for {
 		select {

@@ -42,16 +42,26 @@ var ErrTimeoutTooShort = errors.New("session timeout too short")
 type Lease struct {
 	session *Session
 	node    string // with the chroot
-	gone    chan struct{}
 
 	// guarded by session.mu:
-	reattached bool // the session was attached again for this lease
+	gone       chan struct{} // nil until Gone is called
+	reattached bool          // the session was attached again for this lease
 	isGone     bool
 	index      int // in session.leases; -1 before it is granted, and once it is released
 }
 
 // Gone is closed when a probe has found that the node no longer exists.
-func (l *Lease) Gone() <-chan struct{} { return l.gone }
+func (l *Lease) Gone() <-chan struct{} {
+	l.session.mu.Lock()
+	defer l.session.mu.Unlock()
+	if l.gone == nil {
+		l.gone = make(chan struct{})
+		if l.isGone {
+			close(l.gone)
+		}
+	}
+	return l.gone
+}
 
 // Release ends the lease. Releasing it twice does nothing.
 func (l *Lease) Release() {
@@ -94,7 +104,7 @@ func (l *Lease) Release() {
 // ErrAuthFailed if the session is over; the cause of ctx.
 func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 	fail := func(err error) error { return &Error{Op: "lease", Path: path, Err: err} }
-	l := &Lease{session: s, node: s.node(path), gone: make(chan struct{}), index: -1}
+	l := &Lease{session: s, node: s.node(path), index: -1}
 	for ctx.Err() == nil {
 		granted, unknown, err := s.grant(l)
 		switch {
@@ -234,5 +244,7 @@ func (s *Session) probed() {
 		return
 	}
 	l.isGone = true
-	close(l.gone)
+	if l.gone != nil {
+		close(l.gone)
+	}
 }

@@ -40,7 +40,7 @@ func ofTheEndings() []mutant {
 		},
 		{
 			number: 402, bug: "the removal overtakes nothing: it is queued some time after Release", where: "made up",
-			edits: []edit{{"internal/queue/remove.go", "\tif p.name == \"\" {\n\t\treturn p.Remove\n", "\tif p.name != \"\" {\n\t\treturn p.Remove\n"}},
+			edits: []edit{{"internal/queue/remove.go", "\tif p.path == \"\" {\n\t\treturn p.Remove\n", "\tif p.path != \"\" {\n\t\treturn p.Remove\n"}},
 			tests: []string{"TestReleaseGoesAheadOfLaterRequests"},
 		},
 		{

@@ -67,8 +67,8 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 12, simulated: true, bug: "the token is the sequence number", where: "curator #1056",
-			edits: []edit{{"internal/queue/place.go", "p.name, p.czxid, p.Token, p.doubt = name, stat.Czxid, stat.Czxid, false",
-				"c, _ := p.Queue.Grammar.Parse(name)\n\tp.name, p.czxid, p.Token, p.doubt = name, stat.Czxid, int64(c.Seq), false"}},
+			edits: []edit{{"internal/queue/place.go", "p.czxid, p.Token, p.doubt = stat.Czxid, stat.Czxid, false",
+				"c, _ := p.Queue.Grammar.Parse(p.Name())\n\tp.czxid, p.Token, p.doubt = stat.Czxid, int64(c.Seq), false"}},
 			tests: []string{"TestTokensGrowThoughTheNumbersStartAgain"},
 		},
 		{

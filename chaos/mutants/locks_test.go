@@ -135,7 +135,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 125, bug: "the time until a lost answer is cleared up counts as held", where: "–",
-			edits: []edit{{"internal/queue/place.go", "return p.ctime + t.Sub(p.asked).Milliseconds()", "return p.ctime + t.Sub(p.joined).Milliseconds()"}},
+			edits: []edit{{"internal/queue/place.go", "return p.ctime + t.Sub(p.asked).Milliseconds()", "return p.ctime + t.Sub(p.Joined()).Milliseconds()"}},
 			tests: []string{"TestHeldSinceCountsNoTimeOfDoubt"},
 		},
 		{

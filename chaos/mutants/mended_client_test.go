@@ -35,7 +35,7 @@ func ofMendedClient() []mutant {
 		},
 		{
 			number: 946, bug: "a waiter rests on one event for ever", where: "–",
-			edits: []edit{{"internal/queue/await.go", "again := time.NewTimer(LookAgain())\n\tvar what", "again := time.NewTimer(10000 * LookAgain())\n\tvar what"}},
+			edits: []edit{{"internal/queue/await.go", "alarms.In(p.Session).after(LookAgain())", "alarms.In(p.Session).after(10000 * LookAgain())"}},
 			tests: []string{"TestWaitersBehindHiddenNodes"},
 		},
 		{

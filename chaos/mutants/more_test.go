@@ -5,7 +5,7 @@ func ofTheLocks() []mutant {
 	return []mutant{
 		{
 			number: 25, bug: "the clean-up has the context that was cancelled", where: "vitess #15756, ncps #913, Shopify",
-			edits: []edit{{"internal/queue/remove.go", `if p.name == "" && !p.doubt {`, `if p.name == "" && !p.doubt || ctx.Err() != nil {`}},
+			edits: []edit{{"internal/queue/remove.go", `if p.path == "" && !p.doubt {`, `if p.path == "" && !p.doubt || ctx.Err() != nil {`}},
 			tests: []string{"TestCancelledWaitLeavesNoNode"},
 		},
 		{

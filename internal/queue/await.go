@@ -33,53 +33,41 @@ import (
 
 // watches are those of a place that waits.
 type watches struct {
-	own     *zk.Watch // on our own node; the tenure takes it over
-	ownData []byte    // of our node when own was set
-	ownStat zk.Stat   // and its Stat
-	near    *zk.Watch // on the nearest node ahead; never without own, if we may read our node
-	name    string    // of the nearest node ahead
-	czxid   int64     // of the nearest node ahead
-	far     int64     // the czxid of the second nearest, while we wait for its removal
-	mzxid   int64     // of the node that we wait for, when the watch was set
-	hidden  bool      // we may not read that node, so there is no watch
-	resumed *zk.Watch // to go on with after lookAgain
-	event   zk.Event  // that has ended sleep
+	own        *zk.Watch // on our own node; the tenure takes it over
+	ownData    []byte    // of our node when own was set
+	ownMzxid   int64     // likewise
+	ownVersion int32     // likewise
+	hidden     bool      // we may not read the node that we wait for, so there is no watch
+	near       *zk.Watch // on the nearest node ahead; never without own, if we may read our node
+	name       string    // of the nearest node ahead
+	czxid      int64     // of the nearest node ahead
+	far        int64     // the czxid of the second nearest, while we wait for its removal
+	mzxid      int64     // of the node that we wait for, when the watch was set
+	resumed    *zk.Watch // to go on with after lookAgain
 }
 
-// await waits for a change, and notes in p.ahead who is ahead then. It has three steps: beginAwait sets a watch, sleep
-// waits for the event, and endAwait handles it. So neither the first nor the last step is on the stack during the wait:
-// thousands may wait, and the collector shrinks a stack only if next to nothing is on it.
+// await waits for a change, and notes in p.ahead who is ahead then. beginAwait sets the watch, and another function handles
+// the event. So neither is on the stack during the wait: thousands may wait, and the collector shrinks a stack only if
+// next to nothing is on it.
 func (p *Place) await(ctx context.Context) error {
 	watch, err := p.beginAwait(ctx)
 	if watch == nil {
 		return err
 	}
-	again := time.NewTimer(LookAgain())
-	var what wakeup
-	ev := &p.watches.event
+	again := alarms.In(p.Session).after(LookAgain())
 	select {
-	case *ev = <-watch.C:
-		what = aheadFired
-	case *ev = <-p.ownEvent():
-		what = ownFired
+	case ev := <-watch.C:
+		return p.aheadFired(ctx, ev)
+	case ev := <-p.ownEvent():
+		watch.Stop()
+		return p.ownFired(ev)
 	case <-ctx.Done():
-		what = givenUp
-	case <-again.C:
-		what = late
+		watch.Stop()
+		return context.Cause(ctx)
+	case <-again:
+		return p.lookAgain(ctx, watch)
 	}
-	again.Stop()
-	return p.endAwait(ctx, watch, what)
 }
-
-// A wakeup is what ends await.
-type wakeup int
-
-const (
-	aheadFired wakeup = iota // the watch on a node ahead
-	ownFired                 // the watch on our own node
-	givenUp                  // the context has ended
-	late                     // nothing has come for long
-)
 
 // beginAwait sets a watch and returns it. If it returns none, await is done: beginAwait has noted who is ahead, or has
 // waited itself, which only the rare cases below do (awaitHidden, awaitDetached, awaitUnwatched).
@@ -123,6 +111,7 @@ func (p *Place) watchAhead(ctx context.Context) (_ *zk.Watch, err error) {
 			p.ahead, err = p.nearGone(ctx, a, a.Last())
 			return nil, err
 		}
+		p.ahead.Near = p.watches.name // a part of the watch's path, so the list's string can go
 	}
 	return p.watches.near, nil
 }
@@ -175,6 +164,8 @@ func (p *Place) watchNear(ctx context.Context, near string, also ...zk.Op) (foun
 func (p *Place) watchNearOnce(ctx context.Context, near string, also ...zk.Op) (zk.Result, error) {
 	p.unwatch()
 	w := &p.watches
+	path := p.node(near)
+	near = path[len(path)-len(near):]
 	var ops []zk.Op
 	if w.own == nil {
 		ops = append(ops, zk.GetWOp(p.Path()))
@@ -185,7 +176,7 @@ func (p *Place) watchNearOnce(ctx context.Context, near string, also ...zk.Op) (
 		// waiters are few. Their watches are of the data, for which servers can be asked (wchp).
 		nearOp = zk.ChildrenWOp
 	}
-	ops = append(append(ops, nearOp(p.node(near))), also...)
+	ops = append(append(ops, nearOp(path)), also...)
 	res, err := p.Session.Pipeline(ctx, ops...)
 	if res == nil {
 		return zk.Result{}, err
@@ -196,7 +187,7 @@ func (p *Place) watchNearOnce(ctx context.Context, near string, also ...zk.Op) (
 		res = res[1:]
 		switch {
 		case own.Err == nil && own.Stat.Czxid == p.czxid:
-			w.own, w.ownData, w.ownStat = own.Watch, own.Data, own.Stat
+			w.own, w.ownData, w.ownMzxid, w.ownVersion = own.Watch, own.Data, own.Stat.Mzxid, own.Stat.Version
 		case own.Err == nil: // another node of our name
 			own.Watch.Stop()
 			fault = ErrGone
@@ -246,24 +237,6 @@ func (p *Place) prove(ctx context.Context) (err error) {
 	if errors.Is(err, zk.ErrNoNode) {
 		return ErrGone
 	}
-	return err
-}
-
-// endAwait notes who is ahead after a wakeup.
-func (p *Place) endAwait(ctx context.Context, watch *zk.Watch, what wakeup) (err error) {
-	ev := p.watches.event
-	p.watches.event = zk.Event{}
-	switch what {
-	case aheadFired:
-		return p.aheadFired(ctx, ev)
-	case late:
-		return p.lookAgain(ctx, watch)
-	case ownFired:
-		err = p.ownFired(ev)
-	case givenUp:
-		err = context.Cause(ctx)
-	}
-	watch.Stop()
 	return err
 }
 
@@ -507,7 +480,7 @@ func (p *Place) lookAgain(ctx context.Context, watch *zk.Watch) error {
 		case errors.Is(own.Err, zk.ErrNoNode), own.Err == nil && own.Stat.Czxid != p.czxid:
 			err = ErrGone
 		case p.watches.own == nil:
-		case own.Err != nil || own.Stat.Mzxid != p.watches.ownStat.Mzxid: // its watch tells nothing any more
+		case own.Err != nil || own.Stat.Mzxid != p.watches.ownMzxid: // its watch tells nothing any more
 			same = false
 			p.watches.own.Stop()
 			p.watches.own = nil
@@ -595,9 +568,10 @@ func (p *Place) Prove(ctx context.Context) (*zk.Lease, error) {
 func (p *Place) OwnData() []byte { return p.watches.ownData }
 
 // TakeWatch hands the watch on our own node over to the caller, with what the node contained when it
-// was set. The watch is nil if the place has set none.
+// was set. Of its Stat, only the zxids of the node and of its data and the version are there: thousands of places may wait.
+// The watch is nil if the place has set none.
 func (p *Place) TakeWatch() (*zk.Watch, []byte, zk.Stat) {
-	w := p.watches.own
+	w := p.watches
 	p.watches.own = nil
-	return w, p.watches.ownData, p.watches.ownStat
+	return w.own, w.ownData, zk.Stat{Czxid: p.czxid, Mzxid: w.ownMzxid, Version: w.ownVersion}
 }

@@ -90,7 +90,7 @@ func (p *Place) Detach(data func() ([]byte, error), lasts time.Duration) (c Chan
 		}
 		switch {
 		case err == nil:
-			p.name = "" // there is nothing for Leave to remove
+			p.path = "" // there is nothing for Leave to remove
 			if read != nil {
 				read = zk.Retry(session, func() (err error) {
 					c.Stat, _, err = p.Session.Exists(session, made)
@@ -133,7 +133,7 @@ const unknownAfter = 3
 const longestTTL = 30 * 365 * 24 * time.Hour
 
 // DetachedPath returns the path of the node that replaces ours.
-func (p *Place) DetachedPath() string { return p.node(names.Detached(p.name)) }
+func (p *Place) DetachedPath() string { return p.node(names.Detached(p.Name())) }
 
 // Settle finds out whether a transaction of Detach was executed, in whichever session the client has now. It
 // removes the waiter's node first: after that, the transaction can no longer be executed. It returns the data and
@@ -192,7 +192,7 @@ type moment struct {
 // than our own node, the clocks are compared anew, since they may run at different rates. The same ms does not count again.
 func (p *Place) hear(ms int64) moment {
 	if p.heard == nil {
-		p.heard = &moment{p.ctime, p.joined}
+		p.heard = &moment{p.ctime, p.Joined()}
 	}
 	if ms > p.heard.ms {
 		*p.heard = moment{ms, time.Now()}

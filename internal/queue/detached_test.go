@@ -41,7 +41,7 @@ func TestLeftCountsFromTheChange(t *testing.T) {
 // A place compares the clocks anew whenever the server tells it a later time, and not when it tells the same again.
 func TestPlaceHearsTheServersClock(t *testing.T) {
 	long := time.Now().Add(-10 * time.Hour)
-	p := &Place{ctime: 1000, joined: long}
+	p := &Place{ctime: 1000, asked: long}
 	for _, early := range []int64{0, 999, 1000} {
 		if got := p.hear(early); got != (moment{1000, long}) {
 			t.Errorf("after %d: %v", early, got)

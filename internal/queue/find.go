@@ -43,7 +43,7 @@ func (p *Place) find(ctx context.Context) (listed []string, err error) {
 // that has answered shows the node, and the session accepts no server that is behind that answer.
 func (p *Place) Confirm(ctx context.Context) error {
 	err := p.recognise(ctx, []string{p.Prefix})
-	if err == nil && p.name == "" {
+	if err == nil && p.path == "" {
 		err = ErrGone
 	}
 	return err
@@ -111,7 +111,7 @@ func (p *Place) recognise(ctx context.Context, candidates []string) error {
 		found, err := pipeline(ctx, p.Session, gets)
 		for i, r := range found {
 			if r.Err == nil && r.Stat.EphemeralOwner == p.Session.ID() && (p.Unique || ReadNote(r.Data).ID == p.ID) {
-				p.Created(some[i], r.Stat)
+				p.Created(p.node(some[i]), r.Stat)
 				return nil
 			}
 		}

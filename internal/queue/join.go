@@ -64,7 +64,7 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 		switch {
 		case err == nil:
 			made := res[0]
-			p.Created(strings.TrimPrefix(made.Path, p.Dir+"/"), made.Stat)
+			p.Created(made.Path, made.Stat)
 			switch {
 			case len(res) == 1:
 				p.group.ask(p, true)
@@ -87,11 +87,11 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 			switch {
 			case err != nil:
 				return names.Ahead{}, err
-			case p.name != "":
+			case p.path != "":
 				return p.position(ctx, listed, nil)
 			}
 		default:
-			return names.Ahead{}, p.Queue.underNode(p.Path(), err)
+			return names.Ahead{}, p.Queue.underNode(p.node(p.Prefix), err)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (p *Place) CreateAround(ctx context.Context) (*Around, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Created(p.Prefix, res[0].Stat)
+	p.Created(p.node(p.Prefix), res[0].Stat)
 	return around, nil
 }
 

@@ -13,10 +13,10 @@ import (
 // kind of lock has this name or is around it. around is what the same flush has read around the queue; nil: nothing.
 func (p *Place) position(ctx context.Context, listed []string, around *Around) (names.Ahead, error) {
 	p.sawList(len(listed))
-	a, err := p.Queue.Grammar.Ahead(listed, p.name)
+	a, err := p.Queue.Grammar.Ahead(listed, p.Name())
 	if err == nil && !a.Nobody() && p.Queue.Grammar.Bare() {
 		if listed, err = p.withoutDirectories(ctx, listed); err == nil {
-			a, err = p.Queue.Grammar.Ahead(listed, p.name)
+			a, err = p.Queue.Grammar.Ahead(listed, p.Name())
 		}
 	}
 	if err != nil || p.onlyKind {

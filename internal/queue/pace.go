@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"holdfast/zk"
@@ -18,6 +19,37 @@ const lookAgainAfter = 30 * time.Second
 // LookAgain returns the time after which a wait for an event looks whether the event was lost. It is long, and not
 // the same for all, so that a crowd of waiters costs a server little: 10,000 waiters read 220 times a second.
 func LookAgain() time.Duration { return lookAgainAfter + rand.N(lookAgainAfter) }
+
+// alarms wake the waiters of a session that have waited for long. The waiters that wake in the same second share a timer
+// and a channel, because thousands may wait and a timer is large.
+var alarms zk.Shared[alarm]
+
+type alarm struct {
+	sync.Mutex
+	at map[int64]chan struct{} // by the second in which it is closed
+}
+
+// after returns a channel that is closed after d, rounded up to a second.
+func (a *alarm) after(d time.Duration) <-chan struct{} {
+	second := time.Now().Add(d).Unix() + 1
+	a.Lock()
+	defer a.Unlock()
+	c := a.at[second]
+	if c == nil {
+		c = make(chan struct{})
+		if a.at == nil {
+			a.at = make(map[int64]chan struct{})
+		}
+		a.at[second] = c
+		time.AfterFunc(time.Until(time.Unix(second, 0)), func() {
+			a.Lock()
+			delete(a.at, second)
+			a.Unlock()
+			close(c)
+		})
+	}
+	return c
+}
 
 // A Pace counts how often work has begun that others end again and again, such as a wait whose node is removed. The
 // work begins again at once for the first time, and later after a pause of up to a second. 0 means that it does not.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"strings"
 	"time"
 
 	"holdfast/internal/queue/names"
@@ -24,30 +25,30 @@ type Place struct {
 	Data   []byte
 	Token  int64 // the fencing token: the czxid, unless the tenure is older than the node
 
-	name  string    // "" until it is known
-	doubt bool      // a create was sent, and its outcome is not known
-	asked time.Time // when the last request was sent that makes the node
-	ctime int64     // of the node, by the server's clock, in milliseconds
-	czxid int64     // of the node; tells it from another of the same name
+	path  string        // "" until it is known
+	asked time.Time     // when the last request was sent that makes the node
+	took  time.Duration // from then until we learned that the node exists
+	ctime int64         // of the node, by the server's clock, in milliseconds
+	czxid int64         // of the node; tells it from another of the same name
+	doubt bool          // a create was sent, and its outcome is not known
 
 	// Of a place that waits:
-	joined    time.Time
-	seen      []zk.Result // of Queue.Beside, if nobody was ahead then
 	onlyKind  bool        // its first list has shown that no other kind of lock has the name
+	long      bool        // the queue was seen to be long, so holders leave watermarks
+	seen      []zk.Result // of Queue.Beside, if nobody was ahead then
 	ahead     names.Ahead
 	watches   watches
 	lease     *zk.Lease      // of the next in line, see prepare
 	heard     *moment        // of the server's clock, see hear; nil: only that of our node
-	long      bool           // the queue was seen to be long, so holders leave watermarks
 	watermark chan directory // of a holder that is to leave one; holds one answer once that is there
 	sharing
 }
 
 // Name is the name of our node, "" if there is none.
-func (p *Place) Name() string { return p.name }
+func (p *Place) Name() string { return p.path[strings.LastIndexByte(p.path, '/')+1:] }
 
-// Path is the path of our node.
-func (p *Place) Path() string { return p.node(p.name) }
+// Path is the path of our node, "" if there is none.
+func (p *Place) Path() string { return p.path }
 
 // Czxid is that of our node. It tells the node from another of the same name.
 func (p *Place) Czxid() int64 { return p.czxid }
@@ -61,7 +62,7 @@ func (p *Place) Ctime() int64 { return p.ctime }
 func (p *Place) At(t time.Time) int64 { return p.ctime + t.Sub(p.asked).Milliseconds() }
 
 // Joined is when we learned that our node exists, by our clock.
-func (p *Place) Joined() time.Time { return p.joined }
+func (p *Place) Joined() time.Time { return p.asked.Add(p.took) }
 
 // Sending notes that a request is about to be sent that makes the node. Until Sent, the node may exist.
 func (p *Place) Sending() { p.asked, p.doubt = time.Now(), true }
@@ -70,13 +71,19 @@ func (p *Place) Sending() { p.asked, p.doubt = time.Now(), true }
 func (p *Place) Sent(mayExist bool) { p.doubt = mayExist }
 
 // Created notes what our node has become.
-func (p *Place) Created(name string, stat zk.Stat) {
-	p.name, p.czxid, p.Token, p.doubt = name, stat.Czxid, stat.Czxid, false
-	p.ctime, p.joined = stat.Ctime, time.Now()
+func (p *Place) Created(path string, stat zk.Stat) {
+	p.Named(path)
+	p.czxid, p.Token, p.doubt = stat.Czxid, stat.Czxid, false
+	p.ctime, p.took = stat.Ctime, time.Since(p.asked)
 }
 
-// Named notes the name of our node. Its Stat is not known yet, so Created has to follow.
-func (p *Place) Named(name string) { p.name = name }
+// Named notes the path of our node. Its Stat is not known yet, so Created has to follow.
+func (p *Place) Named(path string) {
+	p.path = path
+	if name := p.Name(); strings.HasPrefix(name, p.Prefix) {
+		p.Prefix = name[:len(p.Prefix)] // one string instead of two, as long as we wait
+	}
+}
 
 // Seen returns the results of the Queue's Beside if they are from the time of the place: nobody was ahead when
 // the server read them. Otherwise it returns nil.

@@ -10,7 +10,7 @@ import (
 // Leave gives up the place: it removes our node. It waits for the removal while ctx lives. When ctx
 // ends, Leave returns, and a goroutine goes on until the node is gone or the session is over.
 func (p *Place) Leave(ctx context.Context) {
-	if p.name == "" && !p.doubt {
+	if p.path == "" && !p.doubt {
 		return
 	}
 	gone := make(chan struct{})
@@ -33,7 +33,7 @@ func (p *Place) Remove() error { return p.remove(false) }
 // the session's later requests go behind it. The function that it returns waits for the answer and
 // completes the removal. Its error is that of Remove.
 func (p *Place) StartRemove() (wait func() error) {
-	if p.name == "" {
+	if p.path == "" {
 		return p.Remove
 	}
 	version := int32(zk.AnyVersion)
@@ -83,11 +83,11 @@ func (p *Place) tryRemove(doubt bool) error {
 		return ErrGone
 	}
 	for {
-		if p.name == "" {
+		if p.path == "" {
 			if err := p.Find(ctx); err != nil {
 				return err
 			}
-			if p.name == "" {
+			if p.path == "" {
 				return nil
 			}
 		}

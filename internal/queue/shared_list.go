@@ -147,7 +147,7 @@ func (p *Place) read(ctx context.Context, l *sharedList) (err error) {
 		return l.err
 	}
 	p.sawList(l.length)
-	p.ahead, err = p.Queue.Grammar.AheadIn(l.List, p.name)
+	p.ahead, err = p.Queue.Grammar.AheadIn(l.List, p.Name())
 	switch {
 	case errors.Is(err, ErrGone):
 		p.ahead, err = p.lookAlone(ctx)
@@ -165,7 +165,7 @@ func (p *Place) read(ctx context.Context, l *sharedList) (err error) {
 func (g *group) ask(p *Place, isNew bool) {
 	answer := make(chan *sharedList, 1) // the sender never waits
 	p.answer = answer
-	mine, _ := p.Queue.Grammar.Parse(p.name)
+	mine, _ := p.Queue.Grammar.Parse(p.Name())
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.forget(p)

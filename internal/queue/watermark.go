@@ -66,7 +66,7 @@ func (p *Place) sawDirectory(dir zk.Stat) { p.sawList(int(dir.NumChildren)) }
 // short when we joined and have grown since. A place that has waited for some time can afford a round
 // trip to see.
 func (p *Place) mayBeLong() bool {
-	return p.Queue.Grammar.Watermarks && (p.long || time.Since(p.joined) > 100*time.Millisecond)
+	return p.Queue.Grammar.Watermarks && (p.long || time.Since(p.Joined()) > 100*time.Millisecond)
 }
 
 // PrepareWatermark makes Remove leave a watermark, if the queue is long. It reads the directory in the
