@@ -67,17 +67,17 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 682, bug: "a second signal ends lock --detached, and nobody knows the lock's id", where: "–",
-			edits: []edit{{"internal/cli/hold/acquire.go", "stop != nil && k.detached.on && c != nil", "stop != nil && k.detached.on && k.try && c != nil"}},
+			edits: []edit{{"internal/cli/hold/acquire.go", "stop != nil && k.plan.detached.on && c != nil", "stop != nil && k.plan.detached.on && k.plan.try && c != nil"}},
 			pkg:   "internal/cli/hold", tests: []string{"TestSecondSignalWaitsForADetachedLock"},
 		},
 		{
 			number: 683, bug: "a reservation that fails stays, and others wait for nothing", where: "–",
-			edits: []edit{{"internal/cli/hold/min_hold.go", "\t\tk.unreserve(c, h) // it may be recorded all the same\n", ""}},
+			edits: []edit{{"internal/cli/hold/min_hold.go", "\t\tr.undo(c, h) // it may be recorded all the same\n", ""}},
 			pkg:   "internal/cli/hold", tests: []string{"TestReservationThatFailsDoesNotStay"},
 		},
 		{
 			number: 684, bug: "lock waits for the holdfast run around it, which waits for lock", where: "–",
-			edits: []edit{{"internal/cli/hold/lock.go", "if err := k.deadlock(); err != nil {", "if err := k.deadlock(); err != nil && stdin {"}},
+			edits: []edit{{"internal/cli/hold/lock.go", "beside, err := p.deadlock()\n\tif err != nil {", "beside, err := p.deadlock()\n\tif err != nil && stdin {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^lock$"},
 		},
 		{

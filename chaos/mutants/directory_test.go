@@ -79,7 +79,7 @@ func ofTheMessages() []mutant {
 	return []mutant{
 		{
 			number: 140, bug: "a wait for ever ends after one session timeout without a server", where: "ours, until 3a97b7e",
-			edits: []edit{{"internal/cli/hold/acquire.go", "var patience time.Duration // for ever", "patience := k.Timeout"}},
+			edits: []edit{{"internal/cli/hold/acquire.go", "var patience time.Duration // for ever", "patience := k.plan.Flags.Timeout"}},
 			pkg:   "internal/cli/hold", tests: []string{"TestWaitForEverOutlastsItsServers"},
 		},
 		{
@@ -104,7 +104,7 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 145, bug: "a nested run blames the first of its locks, whichever would deadlock", where: "ours, until 3a97b7e",
-			edits: []edit{{"internal/cli/hold/nested.go", "fmt.Errorf(\"%s: would deadlock: %s\", k.called(path), why)", "fmt.Errorf(\"%s: would deadlock: %s\", k.called(k.path), why)"}},
+			edits: []edit{{"internal/cli/hold/nested.go", "fmt.Errorf(\"%s: would deadlock: %s\", p.called(path), why)", "fmt.Errorf(\"%s: would deadlock: %s\", p.called(p.Path), why)"}},
 			pkg:   "internal/cli/hold", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
 		},
 		{
@@ -139,7 +139,7 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 152, bug: "a command runs beside a node that nobody knows", where: "ours, until 3a97b7e",
-			edits: []edit{{"internal/cli/hold/kinds.go", "if node.Kind == \"\" {", "if node.Kind == \"?\" {"}},
+			edits: []edit{{"internal/cli/hold/view.go", "if node.Kind == \"\" {", "if node.Kind == \"?\" {"}},
 			pkg:   "internal/cli/hold", tests: []string{"TestNothingRunsBesideANodeThatNobodyKnows"},
 		},
 		{

@@ -135,12 +135,12 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 530, bug: "run --node names a layout, which a NodeLock refuses", where: "–",
-			edits: []edit{{"internal/cli/hold/kinds.go", "NewNodeLock(c, path, who...)", "NewNodeLock(c, path, opts...)"}},
+			edits: []edit{{"internal/cli/hold/locker.go", "NewNodeLock(c, path, who...)", "NewNodeLock(c, path, opts...)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^kinds$"},
 		},
 		{
 			number: 531, bug: "elect names an owner, which an Election refuses", where: "–",
-			edits: []edit{{"internal/cli/hold/elect/elect.go", "electionOf(k, c, k.Metrics.Observed())", "electionOf(k, c, holdfast.WithOwner(k.Who))"}},
+			edits: []edit{{"internal/cli/hold/elect/elect.go", "e.on(c, plan.Metrics.Observed())", "e.on(c, holdfast.WithOwner(plan.Who))"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect$"},
 		},
 		{

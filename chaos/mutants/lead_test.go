@@ -38,7 +38,7 @@ func ofLead() []mutant {
 		},
 		{
 			number: 668, bug: "the progress of a wait stays on the terminal when the command begins", where: "–",
-			edits: []edit{{"internal/cli/term/progress.go", "\tfor at := range slots {\n\t\ts.Progress(at, \"\")\n\t}\n\ts.settled", "\ts.settled"}, {"internal/cli/hold/notice.go", "\tdefer k.say.Progress(term.SlotQueue, \"\")\n", ""}},
+			edits: []edit{{"internal/cli/term/progress.go", "\tfor at := range slots {\n\t\ts.Progress(at, \"\")\n\t}\n\ts.settled", "\ts.settled"}, {"internal/cli/hold/notice.go", "\tdefer p.say.Progress(term.SlotQueue, \"\")\n", ""}},
 			pkg:   "internal/cli/hold", tests: []string{"TestProgressOfAWait"},
 		},
 		{
@@ -48,7 +48,7 @@ func ofLead() []mutant {
 		},
 		{
 			number: 670, bug: "/leader says yes after the command was asked to stop by a signal or --max-hold", where: "–",
-			edits: []edit{{"internal/cli/hold/run.go", ", Stopping: k.Steps.stop,", ","}},
+			edits: []edit{{"internal/cli/hold/run.go", ", Stopping: r.Steps.stop,", ","}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect_http$"},
 		},
 		{
@@ -63,7 +63,7 @@ func ofLead() []mutant {
 		},
 		{
 			number: 673, bug: "a signal that arrives together with the lock leaves the reservation of a command that did not start", where: "–",
-			edits: []edit{{"internal/cli/hold/acquire.go", "\t\tk.unreserve(c.Client, h)\n\t\treturn k.giveUp(h)\n", "\t\treturn k.giveUp(h)\n"}},
+			edits: []edit{{"internal/cli/hold/acquire.go", "\t\tk.reserver.undo(c.Client, h)\n\t\treturn k.giveUp(h)\n", "\t\treturn k.giveUp(h)\n"}},
 			pkg:   "internal/cli/hold", tests: []string{"TestWaitGoesOnAfterTheLockIsLostUnused"},
 		},
 		{
@@ -73,12 +73,12 @@ func ofLead() []mutant {
 		},
 		{
 			number: 675, bug: "a holdfast in the command of a shard uses another server", where: "–",
-			edits: []edit{{"internal/cli/hold/shard/shard.go", "append(k.Environment(s.Hold),", "append(k.Environment(s.Hold)[:5],"}},
+			edits: []edit{{"internal/cli/hold/shard/shard.go", "append(plan.Environment(s.Hold),", "append(plan.Environment(s.Hold)[:5],"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^shard$"},
 		},
 		{
 			number: 676, bug: "run says that the lock was lost, though the job is recorded as done", where: "–",
-			edits: []edit{{"internal/cli/hold/run.go", " && !k.once.recorded", ""}},
+			edits: []edit{{"internal/cli/hold/run.go", " && !r.taker.turn.recorded", ""}},
 			pkg:   "internal/cli/hold", tests: []string{"TestOutcomesOfARecordedJob"},
 		},
 		{

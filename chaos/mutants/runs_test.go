@@ -75,7 +75,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 713, bug: "run does not know that a wait which was cut off may have reserved the lock", where: "ours until 24 November",
-			edits: []edit{{"internal/cli/hold/min_hold.go", "\tk.reserved.Store(true)\n", ""}},
+			edits: []edit{{"internal/cli/hold/min_hold.go", "\tr.made.Store(true)\n", ""}},
 			pkg:   "internal/cli/hold", tests: []string{"TestWaitThatIsCutOffKnowsItsReservation"},
 		},
 		{
@@ -90,7 +90,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 842, bug: "a bounded wait that ends while it reads a reservation names its own node as the holder", where: "ours until 26 November",
-			edits: []edit{{"internal/cli/hold/notice.go", " || k.owns(ctx, c, queue[0]) {", " {"}},
+			edits: []edit{{"internal/cli/hold/view.go", " || v.owns(ctx, queue[0]) {", " {"}},
 			pkg:   "internal/cli/hold", tests: []string{"TestBusyNamesTheReservationAndNotItsOwnNode"},
 		},
 		{

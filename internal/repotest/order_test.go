@@ -95,6 +95,14 @@ var readings = []reading{
 		order: `bench ground guard histogram`,
 	},
 	{
+		dir: "internal/cli/hold", pkg: "holdfast/internal/cli/hold", atMost: 0,
+		order: `doc run_command lock unlock run detached acquire tell status_file metrics_file file notice stuck nested view locker once min_hold environment stdin plan kinds slot_tree metrics answer`,
+	},
+	{
+		dir: "internal/cli/hold/elect", pkg: "holdfast/internal/cli/hold/elect", atMost: 0,
+		order: `elect elect_http`,
+	},
+	{
 		dir: "internal/cli/conn", pkg: "holdfast/internal/cli/conn", atMost: 4,
 		order: `doc config_view flags config environment stay tick server contact tls_auth name`,
 	},

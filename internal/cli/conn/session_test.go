@@ -2,10 +2,11 @@ package conn
 
 import (
 	"errors"
-	"holdfast/internal/cli/term"
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/internal/cli/term"
 )
 
 func TestASessionLongerThanAskedForIsRefused(t *testing.T) {

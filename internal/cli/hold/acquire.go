@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync/atomic"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"holdfast"
 	"holdfast/internal/cli/conn"
-	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
@@ -20,60 +18,19 @@ import (
 	"holdfast/zk"
 )
 
-// WaitFlags are the flags of the subcommands that acquire a lock.
-type WaitFlags struct {
-	Try  bool
-	Wait time.Duration
-	Why  string
-}
-
-func (f *WaitFlags) register(cmd *cobra.Command) {
-	f.RegisterTry(cmd, "the lock is held. (For a lock that a program only keeps, wait a second at most.)")
-	term.DurationVar(cmd.Flags(), &f.Wait, "wait", "w", 0, "wait at most this long, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
-	cmd.Flags().StringVar(&f.Why, "why", "", "reason for holding the lock, shown to waiters and in ls and status")
-}
-
-// RegisterTry registers -n. busy says what there is to wait for.
-func (f *WaitFlags) RegisterTry(cmd *cobra.Command, busy string) {
-	cmd.Flags().BoolVarP(&f.Try, "try", "n", false, "do not wait: exit 75 if "+busy+" If no server answers, give up after the session timeout")
-}
-
-// A Taker acquires one lock, or several as one, for one command.
-type Taker struct {
-	*conn.Flags
-	Target  conn.Target
-	Name    string // as the user gave it
-	Path    string
-	also    []string // paths of the locks of --also
-	place            // in a tree
-	Kind    KindFlags
-	why     string
-	try     bool
-	bounded bool // the wait ends after wait
-	wait    time.Duration
-	say     *term.Sayer
-	quiet   bool
-	Who     string // in the queue
-	Labels  map[string]string
-	once    onceFlags
-	minHold time.Duration
-	// reserved: the lock may stay held for --min-hold.
-	reserved atomic.Bool
-	record   runRecord
-	// detached makes it a lock that no session owns.
-	detached detachedFlags
-	Metrics  *Metrics // of --metrics; nil without
-	Steps    Steps
-	// Campaign makes it an election, in which this client is a candidate.
-	Campaign func(*zk.Client) holdfast.Locker
+// A taker acquires the lock of a plan, or several locks as one.
+type taker struct {
+	plan  *Plan
+	say   *term.Sayer
+	steps Steps
 	// check can refuse the session before the client joins the queue.
 	check func(*zk.Session) error
 	// beside are the paths of the locks that an ancestor shares with this process: see watchShared.
-	beside []string
+	beside   []string
+	reserver *reserver
+	turn     turn
 	// claims acquires a lock that no session owns; nil for all other locks.
 	claims *claimer
-	// stuck is the deadlock that the wait is in, or nil.
-	stuck atomic.Pointer[deadlock.Deadlock]
 	// contact is nil until there is a session. Without a session, the client has nothing on a server
 	// that it must withdraw.
 	contact atomic.Pointer[conn.Contact]
@@ -111,46 +68,20 @@ func (s *Steps) stop() {
 	}
 }
 
-// NewTaker returns a taker of the lock that the command line names.
-func NewTaker(g *conn.Flags, cmd *cobra.Command, f *WaitFlags, kind *KindFlags, name string) (*Taker, error) {
-	given := cmd.Flags().Changed("wait")
-	switch {
-	case f.Wait < 0:
-		return nil, term.Usage("give a time such as 30s, or 0 to try once", "--wait %v is negative", f.Wait)
-	case f.Try && given && f.Wait > 0:
-		return nil, term.Usage("leave out --try or --wait", "--try and --wait %v do not go together", f.Wait)
-	}
-	if err := kind.check(cmd); err != nil {
-		return nil, err
-	}
-	find := g.PlainPath
-	if kind.tree {
-		find = g.LockPath // see place
-	}
-	path, err := find(name)
-	if err != nil {
-		return nil, err
-	}
-	var also []string
-	for _, name := range kind.also {
-		p, err := g.PlainPath(name)
-		if err != nil {
-			return nil, err
-		}
-		also = append(also, p)
-	}
-	t, err := g.Target()
-	if err != nil {
-		return nil, err
-	}
-	place, path, err := kind.place(name, path)
-	if err != nil {
-		return nil, err
-	}
-	return &Taker{
-		Flags: g, Target: t, Name: name, Path: path, place: place, also: also, Kind: *kind, why: f.Why,
-		try: f.Try || given && f.Wait == 0, bounded: given && f.Wait > 0, wait: f.Wait,
-	}, nil
+func newTaker(p *Plan, say *term.Sayer) *taker {
+	return &taker{plan: p, say: say, reserver: &reserver{plan: p, say: say}}
+}
+
+// begin returns a taker that writes its messages to w, and the signals that end its wait. beside are those of deadlock.
+func begin(p *Plan, w io.Writer, beside []string, steps Steps, stop ...os.Signal) (*taker, chan os.Signal) {
+	signals := make(chan os.Signal, 64)
+	supervise.SurviveBrokenPipe()
+	supervise.Notify(signals, stop...)
+	k := newTaker(p, p.Flags.Log.NewLiveSayer(w))
+	k.beside, k.steps = beside, steps
+	steps.begin(k.say)
+	p.Metrics.Announce(k.say)
+	return k, signals
 }
 
 // tenure is a lock that was acquired, with the connection of its session.
@@ -175,7 +106,7 @@ var errWaitOver = errors.New("the wait timed out")
 // with the lock: a process that was told to stop must not start a command. If no server answers, take
 // does not wait until it has left the queue. On a second signal, take returns at once. But while a server answers,
 // it finds out first whether a detached lock is held, since nobody else knows its id.
-func (k *Taker) take(signals <-chan os.Signal) (*tenure, error) {
+func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 	defer k.say.Settle()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -188,7 +119,7 @@ func (k *Taker) take(signals <-chan os.Signal) (*tenure, error) {
 	for {
 		select {
 		case sig := <-signals:
-			if c := k.contact.Load(); stop != nil && k.detached.on && c != nil && c.Lost() == 0 {
+			if c := k.contact.Load(); stop != nil && k.plan.detached.on && c != nil && c.Lost() == 0 {
 				continue
 			}
 			if stop != nil {
@@ -242,18 +173,18 @@ func (a acquired) unless(stop os.Signal, signals <-chan os.Signal) (*tenure, err
 // to start the host of a file:// store.
 const minPatience = 2 * time.Second
 
-func (k *Taker) acquire(ctx context.Context) (_ *tenure, err error) {
+func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	start := time.Now()
 	var patience time.Duration // for ever
 	switch {
-	case k.try:
-		patience = k.Timeout
-	case k.bounded:
-		patience = max(k.wait, minPatience)
+	case k.plan.try:
+		patience = k.plan.Flags.Timeout
+	case k.plan.bounded:
+		patience = max(k.plan.wait, minPatience)
 	}
-	t := k.Target
+	t := k.plan.Target
 	t.ZK.CreateChroot = true // commands that only read do not make a mistyped one
-	c, err := k.Connect(ctx, t, patience, k.say)
+	c, err := k.plan.Flags.Connect(ctx, t, patience, k.say)
 	if err != nil {
 		return nil, err
 	}
@@ -264,8 +195,8 @@ func (k *Taker) acquire(ctx context.Context) (_ *tenure, err error) {
 		}
 	}()
 	k.contact.Store(c.Contact)
-	k.Steps.connected(c)
-	k.Metrics.Connected(c.Contact)
+	k.steps.connected(c)
+	k.plan.Metrics.Connected(c.Contact)
 	session, err := c.Client.Session(ctx)
 	if err == nil {
 		err = k.suits(session)
@@ -274,25 +205,25 @@ func (k *Taker) acquire(ctx context.Context) (_ *tenure, err error) {
 		return nil, err
 	}
 	var left time.Duration
-	if k.bounded {
-		left = max(k.wait-time.Since(start), 0)
+	if k.plan.bounded {
+		left = max(k.plan.wait-time.Since(start), 0)
 	}
 	h, err := k.enter(ctx, c, left)
 	if err != nil {
 		return nil, err
 	}
 	if h != nil { // else it is detached, and printed
-		k.say.Detail("%s: acquired after %v, token %d", term.Escape(k.Name), time.Since(start).Round(time.Millisecond), k.token(h))
+		k.say.Detail("%s: acquired after %v, token %d", term.Escape(k.plan.Name), time.Since(start).Round(time.Millisecond), k.plan.token(h))
 	}
 	return &tenure{c, h, func() error {
-		k.unreserve(c.Client, h)
+		k.reserver.undo(c.Client, h)
 		return k.giveUp(h)
 	}}, nil
 }
 
 // suits refuses a session whose timeout is too long for the user, or too short for the command.
-func (k *Taker) suits(s *zk.Session) error {
-	err := conn.Granted(k.Flags, s.Timeout())
+func (k *taker) suits(s *zk.Session) error {
+	err := conn.Granted(k.plan.Flags, s.Timeout())
 	if err == nil && k.check != nil {
 		err = k.check(s)
 	}
@@ -301,31 +232,31 @@ func (k *Taker) suits(s *zk.Session) error {
 
 // enter acquires the lock. left is what remains of a bounded wait. If the session ends before the lock can be
 // used, the wait goes on in the next session.
-func (k *Taker) enter(ctx context.Context, c *conn.Connection, left time.Duration) (*holdfast.Hold, error) {
+func (k *taker) enter(ctx context.Context, c *conn.Connection, left time.Duration) (*holdfast.Hold, error) {
 	for until := time.Now().Add(left); ; left = max(time.Until(until), 0) {
 		h, err := k.enterOnce(ctx, c, left)
 		over := errors.Is(err, holdfast.ErrLost) || errors.Is(err, zk.ErrSessionExpired)
-		if !over || errors.Is(err, holdfast.ErrUncertain) || k.try || k.bounded && left == 0 || ctx.Err() != nil {
+		if !over || errors.Is(err, holdfast.ErrUncertain) || k.plan.try || k.plan.bounded && left == 0 || ctx.Err() != nil {
 			return h, err
 		}
 	}
 }
 
 // enterOnce is enter in one session.
-func (k *Taker) enterOnce(ctx context.Context, c *conn.Connection, left time.Duration) (_ *holdfast.Hold, err error) {
+func (k *taker) enterOnce(ctx context.Context, c *conn.Connection, left time.Duration) (_ *holdfast.Hold, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// The check takes two round trips, so it runs during the wait.
 	checked := make(chan error, 1)
 	go func() {
-		err := k.lonely(ctx, c.Client)
+		err := k.view(c).lonely(ctx)
 		if err != nil {
 			cancel(err)
 		}
 		checked <- err
 	}()
 	var h *holdfast.Hold
-	if k.try || k.bounded && left == 0 {
+	if k.plan.try || k.plan.bounded && left == 0 {
 		h, err = k.tryNow(ctx, c, cancel)
 	} else {
 		h, err = k.waitFor(ctx, c, left, cancel)
@@ -344,10 +275,10 @@ func (k *Taker) enterOnce(ctx context.Context, c *conn.Connection, left time.Dur
 		}
 	}
 	if err == nil {
-		err = k.once.look(ctx, k, c.Client, h)
+		err = k.turn.look(ctx, k.plan, c.Client, h)
 	}
 	if err == nil {
-		err = k.reserve(ctx, c.Client, h)
+		err = k.reserver.reserve(ctx, c.Client, h)
 	}
 	if err != nil {
 		_ = h.Unlock()
@@ -356,58 +287,59 @@ func (k *Taker) enterOnce(ctx context.Context, c *conn.Connection, left time.Dur
 	return h, nil
 }
 
+func (k *taker) view(c *conn.Connection) view { return view{k.plan, c.Client} }
+
 // giveUp releases a lock that was acquired and is not to be used.
-func (k *Taker) giveUp(h *holdfast.Hold) error {
+func (k *taker) giveUp(h *holdfast.Hold) error {
 	if k.claims != nil {
-		err := k.claims.withdraw(k.Timeout)
+		err := k.claims.withdraw(k.plan.Flags.Timeout)
 		if err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
 			k.say.Line("cannot release %s, so it stays held: %s. Run: holdfast unlock --id %s %[1]s",
-				term.Escape(term.Cut(k.Name, 80)), term.Escape(term.Cut(err.Error(), 250)), k.claims.claim.ID)
+				term.Escape(term.Cut(k.plan.Name, 80)), term.Escape(term.Cut(err.Error(), 250)), k.claims.claim.ID)
 		}
 		return err
 	}
 	return h.Unlock()
 }
 
-func (k *Taker) tryNow(ctx context.Context, c *conn.Connection, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
-	go c.Watch(ctx, k.Timeout, cancel)
-	bounded, stop := context.WithTimeoutCause(ctx, TryPatience*k.Timeout, ErrUndecided)
+func (k *taker) tryNow(ctx context.Context, c *conn.Connection, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
+	go c.Watch(ctx, k.plan.Flags.Timeout, cancel)
+	bounded, stop := context.WithTimeoutCause(ctx, TryPatience*k.plan.Flags.Timeout, ErrUndecided)
 	defer stop()
 	h, err := k.resized(ctx, c.Client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.TryLock(bounded) })
 	switch {
 	case errors.Is(err, ErrUndecided):
-		return nil, k.unanswered(c, TryPatience*k.Timeout, err)
+		return nil, k.unanswered(c, TryPatience*k.plan.Flags.Timeout, err)
 	case errors.Is(err, holdfast.ErrLocked):
-		return nil, k.reservedOr(err, func() error { _, busy := k.busy(ctx, c.Client); return busy })
+		return nil, k.plan.reservedOr(err, func() error { _, busy := k.view(c).busy(ctx); return busy })
 	case errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, holdfast.ErrUncertain) && c.Contact.Lost() > 0:
 		return nil, k.lostContact(c)
 	case err != nil:
-		return nil, k.failed(err)
+		return nil, k.plan.failed(err)
 	}
 	return h, nil
 }
 
 // waitFor waits for the lock. left limits a bounded wait.
-func (k *Taker) waitFor(ctx context.Context, c *conn.Connection, left time.Duration, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
-	go k.watchShared(ctx, c.Client, cancel)
+func (k *taker) waitFor(ctx context.Context, c *conn.Connection, left time.Duration, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
+	go k.view(c).watchShared(ctx, k.beside, cancel)
 	wait := ctx
-	if k.bounded {
+	if k.plan.bounded {
 		bounded, stop := context.WithTimeoutCause(ctx, left, errWaitOver)
 		defer stop()
 		wait = bounded
 	}
-	stopNotice, stopDeadlock := k.notice(ctx, c.Client), k.tellDeadlock(ctx, c.Client)
+	stopNotice := (&progress{view: k.view(c), say: k.say}).tell(ctx)
 	h, err := k.resized(ctx, c.Client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.Lock(wait) })
 	stopNotice()
-	stopDeadlock()
 	switch {
 	case errors.Is(err, errWaitOver) && c.Contact.Lost() > 0:
 		return nil, k.lostContact(c)
 	case errors.Is(err, errWaitOver):
-		busy := k.reservedOr(err, func() error {
-			known, busy := k.busy(ctx, c.Client)
+		busy := k.plan.reservedOr(err, func() error {
+			known, busy := k.view(c).busy(ctx)
 			if _, ok := errors.AsType[*zk.Error](err); ok && !known {
-				return k.unanswered(c, k.wait, err)
+				return k.unanswered(c, k.plan.wait, err)
 			}
 			return busy
 		})
@@ -416,41 +348,21 @@ func (k *Taker) waitFor(ctx context.Context, c *conn.Connection, left time.Durat
 		}
 		return nil, busy
 	case err != nil:
-		return nil, k.failed(err)
+		return nil, k.plan.failed(err)
 	}
 	return h, nil
 }
 
 // unanswered returns the error of a wait that ended during a request, while a server could be reached. So nobody is known
 // to hold the lock. err names the request.
-func (k *Taker) unanswered(c *conn.Connection, after time.Duration, err error) error {
+func (k *taker) unanswered(c *conn.Connection, after time.Duration, err error) error {
 	if e, ok := errors.AsType[*holdfast.Error](err); ok {
 		err = e.Err
 	}
-	return &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("%s: timed out after %v, and nobody is known to hold it: %v%s", k.Name, duration.Text(after), err, c.Contact.Trouble()), Hint: "holdfast doctor examines the server"}
+	return &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("%s: timed out after %v, and nobody is known to hold it: %v%s", k.plan.Name, duration.Text(after), err, c.Contact.Trouble()), Hint: "holdfast doctor examines the server"}
 }
 
 // lostContact returns the error of a wait that lost contact with all servers.
-func (k *Taker) lostContact(c *conn.Connection) error {
-	return k.Target.Explain(c.Contact.GaveUp(c.Contact.Lost().Round(time.Second)))
-}
-
-// failed turns an error of a lock into one with an exit code and a hint.
-func (k *Taker) failed(err error) error {
-	name, reason := k.Name, err
-	if lock, ok := errors.AsType[*holdfast.Error](err); ok {
-		name, reason = k.called(lock.Path), lock.Err
-		if k.Kind.tree {
-			name = k.Name
-		}
-	}
-	switch {
-	case errors.Is(err, holdfast.ErrLimit):
-		return term.Misconfigured("give the same --of as all other users, or --resize to change the number for all of them", "%s: %w", name, reason)
-	case errors.Is(err, holdfast.ErrKind):
-		return term.Misconfigured("", "%s: %w", name, reason) // the error says what to do
-	case errors.Is(err, holdfast.ErrLayout), errors.Is(err, zk.ErrBadArguments):
-		return term.Usage("", "%s: %w", name, reason)
-	}
-	return k.Target.Explain(err)
+func (k *taker) lostContact(c *conn.Connection) error {
+	return k.plan.Target.Explain(c.Contact.GaveUp(c.Contact.Lost().Round(time.Second)))
 }

@@ -28,13 +28,16 @@ import (
 
 const lockPath = "/holdfast/locks/job"
 
-func newTestTaker(srv *zktest.Server) *Taker {
+func newTestTaker(srv *zktest.Server) *taker {
 	g := &conn.Flags{Namespace: "/holdfast/locks", Timeout: 10 * time.Second}
-	return &Taker{Flags: g, Target: conn.Target{URL: "zk://test", ZK: srv.Config()}, Name: "job", Path: lockPath, Who: conn.Owner(), Kind: KindFlags{Layout: kind.Layout{Layout: layout.Curator}}, say: term.NewQueue(nil)}
+	return newTaker(&Plan{
+		Flags: g, Target: conn.Target{URL: "zk://test", ZK: srv.Config()}, Command: "run", Name: "job", Path: lockPath, Who: conn.Owner(),
+		kind: KindFlags{Layout: kind.Layout{Layout: layout.Curator}},
+	}, term.NewQueue(nil))
 }
 
 // saidBy returns what has been said on k.say so far. Nothing else may take the messages.
-func saidBy(k *Taker) string {
+func saidBy(k *taker) string {
 	var text strings.Builder
 	now := make(chan struct{})
 	close(now)
@@ -148,7 +151,7 @@ func TestTryEndsWhenItsServerIsLost(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
 		k := newTestTaker(srv)
-		k.try = true
+		k.plan.try = true
 		resume := func() {}
 		defer func() { resume() }()
 		k.check = func(*zk.Session) error {
@@ -178,10 +181,10 @@ func TestBoundedWaitWhoseServerIsLostAtItsEnd(t *testing.T) {
 		}
 		defer holder.Unlock()
 		k := newTestTaker(srv)
-		k.bounded, k.wait = true, time.Hour
-		dial := k.Target.ZK.Dial
+		k.plan.bounded, k.plan.wait = true, time.Hour
+		dial := k.plan.Target.ZK.Dial
 		gone := make(chan struct{})
-		k.Target.ZK.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		k.plan.Target.ZK.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			select {
 			case <-gone:
 				return nil, syscall.ECONNREFUSED
@@ -217,7 +220,7 @@ func TestBusyNamesTheReservationAndNotItsOwnNode(t *testing.T) {
 		}
 		k, c := newTestTaker(srv), srv.Client()
 		want := regexp.MustCompile(`^job: held until \S+ by first \(--min-hold\)$`)
-		if _, err := k.busy(t.Context(), c); !want.MatchString(err.Error()) {
+		if _, err := (view{k.plan, c}).busy(t.Context()); !want.MatchString(err.Error()) {
 			t.Errorf("busy without a queue: %v; want %v", err, want)
 		}
 		own, err := holdfast.NewMutex(c, lockPath).Lock(t.Context())
@@ -225,7 +228,7 @@ func TestBusyNamesTheReservationAndNotItsOwnNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer own.Unlock()
-		if _, err := k.busy(t.Context(), c); !want.MatchString(err.Error()) {
+		if _, err := (view{k.plan, c}).busy(t.Context()); !want.MatchString(err.Error()) {
 			t.Errorf("busy with its own node in the queue: %v; want %v", err, want)
 		}
 	})
@@ -243,7 +246,7 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 		defer holder.Unlock()
 		time.Sleep(2 * time.Second) // by then the holder has recorded the time of its acquire
 		k := newTestTaker(srv)
-		k.bounded, k.wait = true, time.Hour
+		k.plan.bounded, k.plan.wait = true, time.Hour
 		start := time.Now()
 		_, err = k.take(nil)
 		if term.Explain(err).Code != term.ExitBusy || err.Error() != "job: timed out after 1h: held by somebody for 1h2s" {
@@ -266,13 +269,13 @@ func TestBoundedWaitWithoutAnAnswerIsNotBusy(t *testing.T) {
 	for _, tt := range []struct {
 		what string
 		op   zkproto.Op
-		give func(k *Taker)
+		give func(k *taker)
 		says string
 	}{
-		{"mutex", zkproto.OpCreate2, func(*Taker) {}, "create " + lockPath},
-		{"semaphore", zkproto.OpMulti, func(k *Taker) { k.Kind.limit, k.Kind.permits = 2, 1 }, "multi"},
-		{"slots", zkproto.OpMulti, func(k *Taker) { k.Kind.limit, k.Kind.slot = 2, true }, "multi"},
-		{"node", zkproto.OpCreate2, func(k *Taker) { k.Kind.node = true }, "create " + lockPath},
+		{"mutex", zkproto.OpCreate2, func(*taker) {}, "create " + lockPath},
+		{"semaphore", zkproto.OpMulti, func(k *taker) { k.plan.kind.limit, k.plan.kind.permits = 2, 1 }, "multi"},
+		{"slots", zkproto.OpMulti, func(k *taker) { k.plan.kind.limit, k.plan.kind.slot = 2, true }, "multi"},
+		{"node", zkproto.OpCreate2, func(k *taker) { k.plan.kind.node = true }, "create " + lockPath},
 	} {
 		for _, held := range []bool{false, true} {
 			for name, action := range map[string]zktest.Action{"drops": zktest.DropRequest, "throttles": zktest.Throttle} {
@@ -282,10 +285,10 @@ func TestBoundedWaitWithoutAnAnswerIsNotBusy(t *testing.T) {
 						defer srv.Close()
 						other := srv.Client()
 						k := newTestTaker(srv)
-						k.bounded, k.wait = true, 500*time.Millisecond
+						k.plan.bounded, k.plan.wait = true, 500*time.Millisecond
 						tt.give(k)
 						if held {
-							k.Kind.limit = min(k.Kind.limit, 1)
+							k.plan.kind.limit = min(k.plan.kind.limit, 1)
 							h, err := k.locker(other).Lock(t.Context())
 							if err != nil {
 								t.Fatal(err)
@@ -328,7 +331,7 @@ func TestBoundedWaitGoesOnInTheNextSession(t *testing.T) {
 			holder.Unlock()
 		}()
 		k := newTestTaker(srv)
-		k.bounded, k.wait = true, time.Hour
+		k.plan.bounded, k.plan.wait = true, time.Hour
 		tenure, err := k.take(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -348,11 +351,11 @@ func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		op   zkproto.Op // the first one after the lock is held
-		give func(*Taker)
+		give func(*taker)
 	}{
-		{"--once-key", zkproto.OpGetData, func(k *Taker) { k.once = onceFlags{key: "monday", used: true} }},
-		{"--once-per", zkproto.OpGetData, func(k *Taker) { k.once = onceFlags{per: time.Minute, used: true} }},
-		{"--min-hold", zkproto.OpMulti, func(k *Taker) { k.minHold = time.Minute }},
+		{"--once-key", zkproto.OpGetData, func(k *taker) { k.plan.once = onceFlags{key: "monday", used: true} }},
+		{"--once-per", zkproto.OpGetData, func(k *taker) { k.plan.once = onceFlags{per: time.Minute, used: true} }},
+		{"--min-hold", zkproto.OpMulti, func(k *taker) { k.plan.minHold = time.Minute }},
 	} {
 		for _, bounded := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/bounded=%v", tt.name, bounded), func(t *testing.T) {
@@ -361,7 +364,7 @@ func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
 					defer srv.Close()
 					c := srv.Client()
 					k := newTestTaker(srv)
-					k.bounded, k.wait = bounded, time.Hour
+					k.plan.bounded, k.plan.wait = bounded, time.Hour
 					tt.give(k)
 					var held, expired atomic.Bool
 					first := make(chan int64, 1)
@@ -390,7 +393,7 @@ func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
 					if before := <-first; tenure.hold.Token() <= before {
 						t.Errorf("token %d after %d; want a larger one", tenure.hold.Token(), before)
 					}
-					if r, err := reserve.Of(t.Context(), c, lockPath); err != nil || (r != nil) != (k.minHold > 0) {
+					if r, err := reserve.Of(t.Context(), c, lockPath); err != nil || (r != nil) != (k.plan.minHold > 0) {
 						t.Errorf("Reserved: %v, %v", r, err)
 					}
 					// A signal at this moment gives up the lock and the reservation.
@@ -415,7 +418,7 @@ func TestSecondSignalWaitsForADetachedLock(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
 		k := newTestTaker(srv)
-		k.detached.on = true
+		k.plan.detached.on = true
 		var resume func()
 		stalled := make(chan struct{})
 		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the waiter makes the lock
@@ -460,7 +463,7 @@ func TestSignalEndsLockDetachedWithoutAServer(t *testing.T) {
 		}
 		defer holder.Unlock()
 		k := newTestTaker(srv)
-		k.detached.on = true
+		k.plan.detached.on = true
 		signals := make(chan os.Signal, 2)
 		result := make(chan error, 1)
 		go func() {
@@ -493,11 +496,11 @@ func TestReservationThatFailsDoesNotStay(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer had.Close()
-		k.minHold = time.Hour
-		if err := k.reserve(t.Context(), had.Client, had.hold); err != nil {
+		k.plan.minHold = time.Hour
+		if err := k.reserver.reserve(t.Context(), had.Client, had.hold); err != nil {
 			t.Fatal(err)
 		}
-		k.unreserve(had.Client, had.hold)
+		k.reserver.undo(had.Client, had.hold)
 		exists := func() bool {
 			r, err := reserve.Of(t.Context(), observer, lockPath)
 			if err != nil {
@@ -523,7 +526,7 @@ func TestReservationThatFailsDoesNotStay(t *testing.T) {
 			}()
 			return zktest.DropReply
 		})
-		if err := k.reserve(t.Context(), had.Client, had.hold); err == nil {
+		if err := k.reserver.reserve(t.Context(), had.Client, had.hold); err == nil {
 			t.Error("reserve succeeded; this test wants it to fail")
 		}
 		if !sent.Load() || exists() {
@@ -538,7 +541,7 @@ func TestWaitThatIsCutOffKnowsItsReservation(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
 		k := newTestTaker(srv)
-		k.minHold = time.Hour
+		k.plan.minHold = time.Hour
 		var resume func()
 		stalled := make(chan struct{})
 		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the reservation
@@ -561,7 +564,7 @@ func TestWaitThatIsCutOffKnowsItsReservation(t *testing.T) {
 		if err := <-result; !errors.Is(err, term.ExitCode(128+2)) {
 			t.Errorf("take: %v; want exit code 130", err)
 		}
-		if !k.reserved.Load() {
+		if !k.reserver.made.Load() {
 			t.Error("the lock may be reserved, and the taker does not know")
 		}
 		time.Sleep(time.Hour) // the session ends
@@ -649,7 +652,7 @@ func TestSessionOfTheHoldIsChecked(t *testing.T) {
 
 // A time that is too short for this server is the user's to change: nobody holds the lock, and a server answers.
 func TestLockThatExpiresTooSoonIsAWrongCommandLine(t *testing.T) {
-	k := &Taker{Name: "db", Path: "/l"}
+	k := &Plan{Name: "db", Path: "/l"}
 	err := k.failed(&holdfast.Error{Op: "lock", Path: "/l", Err: fmt.Errorf("%w: let it last longer than 2ms", zk.ErrBadArguments)})
 	if got := term.Explain(err).Code; got != term.ExitUsage {
 		t.Errorf("%v: exit code %d; want %d", err, got, term.ExitUsage)

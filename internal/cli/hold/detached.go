@@ -1,14 +1,12 @@
 package hold
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"holdfast"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/supervise"
 )
@@ -43,43 +41,18 @@ func (f *detachedFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// A claimer is a Locker for a lock that no session owns. Its Holds are nil: claim has the lock.
-type claimer struct {
-	*holdfast.Detached
-	claim holdfast.Claim
-}
-
-func (c *claimer) Lock(ctx context.Context) (_ *holdfast.Hold, err error) {
-	c.claim, err = c.Detached.Lock(ctx)
-	return nil, err
-}
-
-func (c *claimer) TryLock(ctx context.Context) (_ *holdfast.Hold, err error) {
-	c.claim, err = c.Detached.TryLock(ctx)
-	return nil, err
-}
-
-// withdraw releases the lock again.
-func (c *claimer) withdraw(patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return c.Unlock(ctx, c.claim.ID)
-}
-
 // lockDetached implements lock --detached. The command line is checked.
-func (k *Taker) lockDetached() error {
-	if err := k.deadlock(); err != nil {
+func lockDetached(p *Plan) error {
+	beside, err := p.deadlock()
+	if err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 16)
-	supervise.SurviveBrokenPipe()
-	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = k.Log.NewLiveSayer(os.Stderr)
+	k, signals := begin(p, os.Stderr, beside, Steps{}, supervise.StopSignals...)
 	defer k.say.Flush()
 	t, err := k.take(signals)
 	if err != nil {
 		if c := k.contact.Load(); c != nil && c.Lost() > 0 {
-			k.say.Line("no server answers. If %s became free just now, it may be held: see holdfast status %[1]s later", term.Escape(term.Cut(k.Name, 80)))
+			k.say.Line("no server answers. If %s became free just now, it may be held: see holdfast status %[1]s later", term.Escape(term.Cut(p.Name, 80)))
 		}
 		return err
 	}
@@ -99,6 +72,11 @@ func (k *Taker) lockDetached() error {
 		_ = t.release()
 		return cannotReport(err)
 	}
-	k.say.Line("to release %s: holdfast unlock --id %s %[1]s", term.Escape(k.Name), c.ID)
+	k.say.Line("to release %s: holdfast unlock --id %s %[1]s", term.Escape(p.Name), c.ID)
 	return nil
+}
+
+// cannotReport is the fault of a lock that nobody would know of. It is released again.
+func cannotReport(err error) error {
+	return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("lock: cannot report that the lock is held: %w", err)}
 }

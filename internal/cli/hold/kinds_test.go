@@ -46,14 +46,14 @@ func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 				defer srv.Close()
 				c := srv.Client()
 				k := newTestTaker(srv)
-				k.Kind, k.try = tt.kind, tt.try
-				if k.Kind.Layout.Name == "" {
-					k.Kind.Layout.Layout = layout.Curator
+				k.plan.kind, k.plan.try = tt.kind, tt.try
+				if k.plan.kind.Layout.Name == "" {
+					k.plan.kind.Layout.Layout = layout.Curator
 				}
 				dir := lockPath
 				if tt.also {
 					dir = "/holdfast/locks/also"
-					k.also = []string{dir}
+					k.plan.also = []string{dir}
 				}
 				for _, path := range []string{"/holdfast", "/holdfast/locks", dir} {
 					if _, _, err := c.Create(t.Context(), path, nil, zk.Persistent); err != nil {

@@ -24,7 +24,7 @@ func TestTryEndsWhateverTheServerDoes(t *testing.T) {
 					srv := zktest.NewServer()
 					defer srv.Close()
 					k := newTestTaker(srv)
-					k.try = true
+					k.plan.try = true
 					srv.Intercept(op, func(string) zktest.Action { return action })
 					began := time.Now()
 					got, err := k.take(nil)
@@ -36,7 +36,7 @@ func TestTryEndsWhateverTheServerDoes(t *testing.T) {
 					if f := term.Explain(err); f.Code != term.ExitUnavailable {
 						t.Errorf("%v: code %d", err, f.Code)
 					}
-					if took := time.Since(began); took > (TryPatience+1)*k.Timeout {
+					if took := time.Since(began); took > (TryPatience+1)*k.plan.Flags.Timeout {
 						t.Errorf("took %v", took)
 					}
 				})
@@ -68,7 +68,7 @@ func TestMessagesReadABoundedNumberOfPlaces(t *testing.T) {
 		var reads atomic.Int64
 		srv.Intercept(zkproto.OpGetData, func(string) zktest.Action { reads.Add(1); return zktest.Pass })
 		k := newTestTaker(srv)
-		k.try = true
+		k.plan.try = true
 		_, err := k.take(nil)
 		if term.Explain(err).Code != term.ExitBusy || !strings.Contains(err.Error(), "held by ann") {
 			t.Errorf("%v; want that ann holds it", err)
@@ -77,7 +77,7 @@ func TestMessagesReadABoundedNumberOfPlaces(t *testing.T) {
 			t.Errorf("%d reads for one message", n)
 		}
 		k = newTestTaker(srv)
-		k.bounded, k.wait = true, 3*time.Second
+		k.plan.bounded, k.plan.wait = true, 3*time.Second
 		_, err = k.take(nil)
 		if term.Explain(err).Code != term.ExitBusy || !strings.Contains(err.Error(), "held by ann") {
 			t.Errorf("%v; want that ann holds it", err)

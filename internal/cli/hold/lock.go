@@ -27,7 +27,98 @@ func NewLock(g *conn.Flags) *cobra.Command {
 		Use:        "lock [flags] LOCK",
 		SuggestFor: []string{"acquire"},
 		Short:      "Hold a lock until interrupted",
-		Long: `lock waits for the lock, and prints one line on stdout when it holds it. INT (ctrl-C) or TERM
+		Long:       lockHelp,
+		Example:    lockExamples,
+		Args:       term.Operands("lock"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := NewPlan(g, cmd, &wait, &kind, args[0])
+			if err == nil {
+				err = detached.check(cmd)
+			}
+			if err != nil {
+				return err
+			}
+			if p.Who, p.Labels, err = who.Read(); err != nil {
+				return err
+			}
+			if p.detached = detached; detached.on {
+				if cmd.Flags().Changed("metrics") {
+					return term.Usage("leave out --metrics or --detached", "lock: --detached exits when the lock is held, so --metrics means nothing")
+				}
+				return lockDetached(p)
+			}
+			if p.Metrics, err = metrics.Open(cmd, nil); err != nil {
+				return err
+			}
+			defer p.Metrics.Close()
+			p.Metrics.Expect(p.paths()...)
+			return holdUntilTold(p, stdin)
+		},
+	}
+	wait.register(cmd)
+	kind.register(cmd)
+	who.Register(cmd)
+	detached.register(cmd)
+	metrics.Register(cmd)
+	cmd.Flags().BoolVar(&stdin, "stdin", false, "release the lock when standard input ends")
+	return cmd
+}
+
+// holdUntilTold implements lock. The command line is checked.
+func holdUntilTold(p *Plan, stdin bool) error {
+	beside, err := p.deadlock()
+	if err != nil {
+		return err
+	}
+	k, signals := begin(p, os.Stderr, beside, Steps{}, supervise.StopSignals...)
+	defer k.say.Flush()
+	var ended <-chan struct{}
+	if stdin {
+		ended = endOfInput(signals)
+	}
+	t, err := k.take(signals)
+	if err != nil {
+		return leftWithInput(ended, p.Name, err)
+	}
+	defer t.Close()
+	go conn.WarnOfTick(t.hold.Context(), t.Client, p.Target.ZK, k.say)
+	k.say.Line("to release %s, press ctrl-C or: kill %d", term.Escape(p.Name), os.Getpid())
+	line := fmt.Sprintf("held %s token=%d session=%s", term.Escape(p.Name), p.token(t.hold), locks.SessionText(t.hold.SessionID()))
+	if p.kind.slot {
+		line += fmt.Sprintf(" slot=%d", t.hold.Slot())
+	}
+	_, err = fmt.Println(line)
+	if err != nil {
+		_ = t.hold.Unlock()
+		return cannotReport(err)
+	}
+	select {
+	case <-ended:
+		return k.unlock(t, signals)
+	case sig := <-signals:
+		if err := k.unlock(t, signals); err != nil {
+			return err
+		}
+		if sig == inputEnded || sig == syscall.SIGTERM {
+			return nil
+		}
+		return term.EndedBy(sig)
+	case <-t.hold.Lost():
+		return t.hold.Unlock() // its error has the cause of the loss
+	}
+}
+
+// unlock releases the lock. Without contact, this can last until the session ends. Then another signal ends it.
+func (k *taker) unlock(t *tenure, signals <-chan os.Signal) error {
+	err, hurry := job.UnlessHurried(signals, 1, t.hold.Unlock)
+	if hurry != nil {
+		k.say.Line("%s: cannot release the lock; it ends with its session, in at most %v: %v", term.Escape(term.Cut(k.plan.Name, 80)), k.plan.Flags.Timeout, errHurried)
+		return term.EndedBy(hurry)
+	}
+	return err
+}
+
+const lockHelp = `lock waits for the lock, and prints one line on stdout when it holds it. INT (ctrl-C) or TERM
 releases the lock.
 
 With --stdin, the end of standard input releases the lock, too. So a shell script can hold a lock with a
@@ -59,108 +150,11 @@ Exit codes:
   79   the lock was lost
   125  the holdfast run around this command holds the lock, or lock cannot write to stdout
   128+N  signal N arrived during the wait, or ended the release, or a signal N other than TERM released the lock.
-         After INT (ctrl-C) or QUIT, lock ends by that signal, and so does the script or the loop around it`,
-		Example: `  holdfast lock db/migrate
+         After INT (ctrl-C) or QUIT, lock ends by that signal, and so does the script or the loop around it`
+
+const lockExamples = `  holdfast lock db/migrate
   holdfast lock --try --why "by hand" db/migrate
   claim=$(holdfast lock --detached --expires 2h deploy) || exit
   eval "$claim"                                   # sets id, token and expires
   coproc HF { holdfast lock --stdin db/migrate; }         # bash; exec {HF[1]}>&- releases it
-  read -r line <&"${HF[0]}" || exit                       # until it is held`,
-		Args: term.Operands("lock"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := NewTaker(g, cmd, &wait, &kind, args[0])
-			if err == nil {
-				err = detached.check(cmd)
-			}
-			if err != nil {
-				return err
-			}
-			if k.Who, k.Labels, err = who.Read(); err != nil {
-				return err
-			}
-			if k.detached = detached; detached.on {
-				if cmd.Flags().Changed("metrics") {
-					return term.Usage("leave out --metrics or --detached", "lock: --detached exits when the lock is held, so --metrics means nothing")
-				}
-				return k.lockDetached()
-			}
-			if k.Metrics, err = metrics.Open(cmd, nil); err != nil {
-				return err
-			}
-			defer k.Metrics.Close()
-			k.Metrics.Expect(k.paths()...)
-			return k.lock(stdin)
-		},
-	}
-	wait.register(cmd)
-	kind.register(cmd)
-	who.Register(cmd)
-	detached.register(cmd)
-	metrics.Register(cmd)
-	cmd.Flags().BoolVar(&stdin, "stdin", false, "release the lock when standard input ends")
-	return cmd
-}
-
-func (k *Taker) lock(stdin bool) error {
-	if err := k.deadlock(); err != nil {
-		return err
-	}
-	signals := make(chan os.Signal, 16)
-	supervise.SurviveBrokenPipe()
-	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = k.Log.NewLiveSayer(os.Stderr)
-	defer k.say.Flush()
-	k.Metrics.Announce(k.say)
-	var ended <-chan struct{}
-	if stdin {
-		ended = endOfInput(signals)
-	}
-	t, err := k.take(signals)
-	if err != nil {
-		return leftWithInput(ended, k.Name, err)
-	}
-	defer t.Close()
-	go conn.WarnOfTick(t.hold.Context(), t.Client, k.Target.ZK, k.say)
-	k.say.Line("to release %s, press ctrl-C or: kill %d", term.Escape(k.Name), os.Getpid())
-	line := fmt.Sprintf("held %s token=%d session=%s", term.Escape(k.Name), k.token(t.hold), locks.SessionText(t.hold.SessionID()))
-	if k.Kind.slot {
-		line += fmt.Sprintf(" slot=%d", t.hold.Slot())
-	}
-	_, err = fmt.Println(line)
-	if err != nil {
-		_ = t.hold.Unlock()
-		return cannotReport(err)
-	}
-	select {
-	case <-ended:
-		return k.unlock(t, signals)
-	case sig := <-signals:
-		if err := k.unlock(t, signals); err != nil {
-			return err
-		}
-		if sig == inputEnded {
-			return nil
-		}
-		if sig == syscall.SIGTERM {
-			return nil
-		}
-		return term.EndedBy(sig)
-	case <-t.hold.Lost():
-		return t.hold.Unlock() // its error has the cause of the loss
-	}
-}
-
-// unlock releases the lock. Without contact, this can last until the session ends. Then another signal ends it.
-func (k *Taker) unlock(t *tenure, signals <-chan os.Signal) error {
-	err, hurry := job.UnlessHurried(signals, 1, t.hold.Unlock)
-	if hurry != nil {
-		k.say.Line("%s: cannot release the lock; it ends with its session, in at most %v: %v", term.Escape(term.Cut(k.Name, 80)), k.Timeout, errHurried)
-		return term.EndedBy(hurry)
-	}
-	return err
-}
-
-// cannotReport is the fault of a lock that nobody would know of. It is released again.
-func cannotReport(err error) error {
-	return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("lock: cannot report that the lock is held: %w", err)}
-}
+  read -r line <&"${HF[0]}" || exit                       # until it is held`

@@ -252,6 +252,13 @@ func (m *Metrics) page() []byte {
 			e.Sample("holdfast_lost_total", float64(l.losses[r]), "lock", lock, "reason", r)
 		}
 	})
+	m.leases(&e, each)
+	m.connection(&e)
+	return e.Text()
+}
+
+// leases adds the time that is left of the holds. m.mu must be held.
+func (m *Metrics) leases(e *daemon.Exposition, each func(func(lock string, l *lockCounts))) {
 	least := make(map[*lockCounts]time.Duration)
 	for h, l := range m.current {
 		left := time.Until(h.Deadline())
@@ -265,6 +272,10 @@ func (m *Metrics) page() []byte {
 			e.Sample("holdfast_lease_remaining_seconds", left.Seconds(), "lock", lock)
 		}
 	})
+}
+
+// connection adds the state of the session. m.mu must be held.
+func (m *Metrics) connection(e *daemon.Exposition) {
 	var up, down float64
 	if m.contact != nil {
 		if since, _ := m.contact.State(); since.IsZero() {
@@ -276,5 +287,4 @@ func (m *Metrics) page() []byte {
 	e.Family("holdfast_session_state", "gauge", "ZooKeeper sessions of this process, by state.")
 	e.Sample("holdfast_session_state", up, "state", "connected")
 	e.Sample("holdfast_session_state", down, "state", "disconnected")
-	return e.Text()
 }

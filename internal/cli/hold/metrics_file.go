@@ -1,9 +1,7 @@
 package hold
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -30,26 +28,10 @@ func (f *metricsFile) check(cmd *cobra.Command) error {
 		return nil
 	}
 	const hint = "give the path of a file that ends in .prom, in the directory of node_exporter's --collector.textfile.directory"
-	shown := term.Cut(f.path, 100)
 	if filepath.Ext(f.path) != ".prom" || filepath.Base(f.path) == ".prom" {
-		return term.Usage(hint, "--metrics-file %q: the name does not end in .prom, so node_exporter would not read the file", shown)
+		return term.Usage(hint, "--metrics-file %q: the name does not end in .prom, so node_exporter would not read the file", term.Cut(f.path, 100))
 	}
-	info, err := os.Lstat(f.path)
-	switch {
-	case err == nil && !info.Mode().IsRegular():
-		return term.Usage(hint, "--metrics-file %s: it exists and is not a regular file", shown)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return term.Usage(hint, "--metrics-file %s: %v", shown, withoutPath(err))
-	}
-	temporary, err := createBeside(f.path)
-	if err != nil {
-		return term.Usage(hint, "--metrics-file %s: cannot write there: %v", shown, withoutPath(err))
-	}
-	_ = temporary.Close()
-	if err := os.Remove(temporary.Name()); err != nil {
-		return term.Usage(hint, "--metrics-file %s: cannot remove a file there: %v", shown, withoutPath(err))
-	}
-	return nil
+	return replaceable("--metrics-file", hint, f.path)
 }
 
 // held writes the file when the lock is held, if the user wants one.
@@ -114,26 +96,6 @@ func asNumber(yes bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// replaceFile writes a file of mode beside path, and renames it to path.
-func replaceFile(path string, text []byte, mode fs.FileMode) error {
-	file, err := createBeside(path)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if mode != 0 {
-		err = errors.Join(err, file.Chmod(mode)) // whatever the umask
-	}
-	err = errors.Join(err, file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
-	}
-	return err
 }
 
 // warnOf says on stderr that the metrics file was not written. The run goes on.

@@ -18,7 +18,7 @@ import (
 )
 
 func TestHeldLocksAreReadAsTheyAreWritten(t *testing.T) {
-	k := &Taker{Target: conn.Target{URL: "zk://h:2181/root"}}
+	k := &Plan{Target: conn.Target{URL: "zk://h:2181/root"}}
 	for _, tt := range []struct {
 		name string
 		kind KindFlags
@@ -32,7 +32,7 @@ func TestHeldLocksAreReadAsTheyAreWritten(t *testing.T) {
 		{"named", KindFlags{Layout: kind.Layout{Layout: layout.Named("x")}}, "/ns/job", "zk%3A//h%3A2181/root#/ns/job#named%3Ax"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			k.Kind = tt.kind
+			k.kind = tt.kind
 			h := k.held(tt.path)
 			if h.String() != tt.want {
 				t.Errorf("written as %q; want %q", h, tt.want)
@@ -84,18 +84,18 @@ func TestNestedRunsNameTheLockThatWouldDeadlock(t *testing.T) {
 			t.Setenv("HOLDFAST_HELD", "")
 			g := &conn.Flags{Namespace: "/ns"}
 			for _, o := range tt.outer {
-				k := &Taker{Flags: g, Target: conn.Target{URL: "zk://h"}, Path: o.path, Kind: o.kind}
+				k := &Plan{Flags: g, Target: conn.Target{URL: "zk://h"}, Path: o.path, kind: o.kind}
 				t.Setenv("HOLDFAST_HELD", k.heldText())
 			}
-			k := &Taker{Flags: g, Target: conn.Target{URL: "zk://h"}, Name: "job", Path: "/ns/job", Kind: tt.kind, also: tt.also, try: tt.try}
-			err := k.deadlock()
+			k := &Plan{Flags: g, Target: conn.Target{URL: "zk://h"}, Name: "job", Path: "/ns/job", kind: tt.kind, also: tt.also, try: tt.try}
+			beside, err := k.deadlock()
 			switch {
 			case tt.want == "" && err != nil:
 				t.Errorf("got %v; want none", err)
 			case tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)):
 				t.Errorf("got %v; want %s…", err, tt.want)
 			}
-			if got := strings.Join(k.beside, " "); got != tt.beside {
+			if got := strings.Join(beside, " "); got != tt.beside {
 				t.Errorf("shared with an ancestor: %q; want %q", got, tt.beside)
 			}
 		})
@@ -129,8 +129,8 @@ func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 				close(ended)
 			}
 			k := newTestTaker(srv)
-			k.Kind.shared, k.beside = true, []string{lockPath}
-			k.bounded, k.wait = true, time.Minute
+			k.plan.kind.shared, k.beside = true, []string{lockPath}
+			k.plan.bounded, k.plan.wait = true, time.Minute
 			began := time.Now()
 			inner, err := k.take(nil)
 			took := time.Since(began)
@@ -159,9 +159,9 @@ func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 
 // The session of the outer command counts only if it is on the same server.
 func TestOuterSession(t *testing.T) {
-	k := &Taker{Target: conn.Target{URL: "zk://h:2181/root"}}
+	k := &Plan{Target: conn.Target{URL: "zk://h:2181/root"}}
 	here := k.held("/ns/job").String()
-	elsewhere := (&Taker{Target: conn.Target{URL: "zk://h:2181/rooted"}}).held("/ns/job").String()
+	elsewhere := (&Plan{Target: conn.Target{URL: "zk://h:2181/rooted"}}).held("/ns/job").String()
 	for _, tt := range []struct {
 		held, session string
 		want          int64

@@ -4,96 +4,132 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast"
-	"holdfast/internal/budget"
+	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/duration"
-	"holdfast/zk"
 )
 
-const (
-	// lookPatience limits a read of the queue for a message, and lookedAt the places that it reads.
-	lookPatience = 2 * time.Second
-	lookedAt     = 1000
-)
+// lookAgain is how often the line's queue is read.
+const lookAgain = 2 * time.Second
 
-// notice reports on stderr, after a second of waiting, the holder and this client's position. It
-// reports again in each new session, where the client has a new place. stop ends the reports, and
+// A progress tells the user about a wait.
+type progress struct {
+	view
+	say   *term.Sayer
+	stuck atomic.Pointer[deadlock.Deadlock] // the one that the wait is in, or nil
+}
+
+// tell reports on stderr, after a second of waiting, the holder and this client's position. It
+// reports again in each new session, where the client has a new place, and tells of a deadlock. stop ends the reports, and
 // returns after the last one.
-func (k *Taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
+func (p *progress) tell(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if k.say.Live() {
-			k.show(ctx, c)
-			return
+	var reports sync.WaitGroup
+	reports.Go(func() {
+		if p.say.Live() {
+			p.show(ctx)
+		} else {
+			p.report(ctx)
 		}
-		for {
-			session, err := c.Session(ctx)
-			if err != nil {
-				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-session.Context().Done():
-				continue
-			case <-time.After(term.NoticeAfter):
-			}
-			for _, path := range k.paths() {
-				queue := k.look(ctx, c, path)
-				what := cmp.Or(waitingFor(queue, session.ID(), k.Kind.node), k.resting(ctx, c, path, queue, session.ID()))
-				if what != "" && ctx.Err() == nil {
-					k.say.Line("waiting for %s: %s", k.awaited(path), what)
-				}
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-session.Context().Done():
-			}
-		}
-	}()
+	})
+	reports.Go(func() { p.tellDeadlock(ctx) })
 	return func() {
 		cancel()
-		<-done
+		reports.Wait()
 	}
 }
 
-// busy returns the error of a lock that another client holds, with the holder if it can be read: then known is true. The
-// first node of a queue can be this client's own, since a wait can end while the client reads whether the lock is
-// reserved.
-func (k *Taker) busy(ctx context.Context, c *zk.Client) (known bool, _ error) {
-	name, what := k.Name, "locked"
-	for _, path := range k.paths() {
-		queue := k.blocking(path, k.look(ctx, c, path))
-		why := ""
-		if len(queue) == 0 || k.owns(ctx, c, queue[0]) {
-			why = k.reservation(ctx, c, path)
-		} else {
-			why = show.HeldBy(queue[0], time.Now())
+// report prints a line for each lock in each session.
+func (p *progress) report(ctx context.Context) {
+	for {
+		session, err := p.client.Session(ctx)
+		if err != nil {
+			return
 		}
-		if why != "" {
-			name, what, known = k.called(path), why, true
-			break
+		select {
+		case <-ctx.Done():
+			return
+		case <-session.Context().Done():
+			continue
+		case <-time.After(term.NoticeAfter):
+		}
+		for _, path := range p.plan.paths() {
+			if what := p.standing(ctx, path, session.ID()).text(); what != "" && ctx.Err() == nil {
+				p.say.Line("%s", what)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-session.Context().Done():
 		}
 	}
-	if k.bounded {
-		what = fmt.Sprintf("timed out after %s: %s", duration.Text(k.wait), what)
-	}
-	return known, &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %s", name, what)}
 }
 
-// owns reports whether a place in a queue is of this client's session.
-func (k *Taker) owns(ctx context.Context, c *zk.Client, e holdfast.Entry) bool {
-	ctx, cancel := context.WithTimeout(ctx, lookPatience)
-	defer cancel()
-	session, err := c.Session(ctx)
-	return err == nil && session.ID() == e.Session
+// show shows the place in the queue until ctx ends.
+func (p *progress) show(ctx context.Context) {
+	defer p.say.Progress(term.SlotQueue, "")
+	var all []standing
+	var looked time.Time
+	step := term.NoticeAfter
+	for {
+		session, err := p.client.Session(ctx)
+		if err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-session.Context().Done():
+			looked = time.Time{}
+			continue
+		case <-time.After(step):
+		}
+		step = term.ProgressStep
+		if time.Since(looked) >= lookAgain {
+			looked, all = time.Now(), nil
+			for _, path := range p.plan.paths() {
+				all = append(all, p.standing(ctx, path, session.ID()))
+			}
+		}
+		text := ""
+		for _, s := range all {
+			text = cmp.Or(text, s.text())
+		}
+		if d := p.stuck.Load(); d != nil {
+			text = fmt.Sprintf("waiting for %s: deadlock: %s", term.Escape(p.plan.Name), d.Cycle)
+		}
+		p.say.Progress(term.SlotQueue, text)
+	}
+}
+
+// A standing is where a session waits for one lock, as it was read.
+type standing struct {
+	name    string // see awaited
+	queue   []holdfast.Entry
+	session int64
+	node    bool
+	rest    string // what a session at the head waits for; see resting
+}
+
+// standing reads where a session waits for the lock at path.
+func (v view) standing(ctx context.Context, path string, session int64) standing {
+	queue := v.look(ctx, path)
+	return standing{v.plan.awaited(path), queue, session, v.plan.kind.node, v.resting(ctx, path, queue, session)}
+}
+
+// text returns the message about it, with the times of now, or "" if the session does not wait.
+func (s standing) text() string {
+	what := cmp.Or(waitingFor(s.queue, s.session, s.node), s.rest)
+	if what == "" {
+		return ""
+	}
+	return fmt.Sprintf("waiting for %s: %s", s.name, what)
 }
 
 // waitingFor returns the holder and the session's position in a queue, or "" if the session does not
@@ -122,77 +158,3 @@ func waitingFor(queue []holdfast.Entry, session int64, node bool) string {
 	}
 	return fmt.Sprintf("%s, position %d of %d", show.HeldBy(queue[0], time.Now()), position, waiters)
 }
-
-// awaited names a lock in a message about the wait. Its holder can be a program of another library.
-func (k *Taker) awaited(path string) string {
-	name := term.Escape(k.called(path))
-	if layout := k.Kind.Layout.Name; layout != "curator" && layout != "" {
-		name += " (layout " + term.Escape(layout) + ")"
-	}
-	return name
-}
-
-// called returns the name of one of this command's locks.
-func (k *Taker) called(path string) string {
-	if path == k.Path {
-		return k.Name // as the user gave it
-	}
-	if k.Kind.tree {
-		return k.treeName(path)
-	}
-	return k.LockName(path)
-}
-
-// look reads the queue for a message. If it cannot, the message has less.
-func (k *Taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.Entry {
-	ctx, cancel := context.WithTimeout(ctx, lookPatience)
-	defer cancel()
-	queue, err := holdfast.List(budget.WithMost(ctx, lookedAt), c, path, k.Kind.Layout.Layout)
-	if err != nil {
-		return nil
-	}
-	return queue
-}
-
-// show shows the place in the queue until ctx ends.
-func (k *Taker) show(ctx context.Context, c *zk.Client) {
-	defer k.say.Progress(term.SlotQueue, "")
-	queues, rests := make(map[string][]holdfast.Entry), make(map[string]string)
-	var looked time.Time
-	step := term.NoticeAfter
-	for {
-		session, err := c.Session(ctx)
-		if err != nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-session.Context().Done():
-			looked = time.Time{}
-			continue
-		case <-time.After(step):
-		}
-		step = term.ProgressStep
-		if time.Since(looked) >= lookAgain {
-			looked = time.Now()
-			for _, path := range k.paths() {
-				queues[path] = k.look(ctx, c, path)
-				rests[path] = k.resting(ctx, c, path, queues[path], session.ID())
-			}
-		}
-		text := ""
-		for _, path := range k.paths() {
-			if what := cmp.Or(waitingFor(queues[path], session.ID(), k.Kind.node), rests[path]); what != "" && text == "" {
-				text = fmt.Sprintf("waiting for %s: %s", k.awaited(path), what)
-			}
-		}
-		if d := k.stuck.Load(); d != nil {
-			text = fmt.Sprintf("waiting for %s: deadlock: %s", term.Escape(k.Name), d.Cycle)
-		}
-		k.say.Progress(term.SlotQueue, text)
-	}
-}
-
-// lookAgain is how often the line's queue is read.
-const lookAgain = 2 * time.Second

@@ -23,9 +23,6 @@ type onceFlags struct {
 	per  time.Duration
 	key  string
 	used bool
-
-	turn     *once.Turn // ours, once the lock is held
-	recorded bool       // the job is recorded as done
 }
 
 func (f *onceFlags) register(cmd *cobra.Command) {
@@ -54,50 +51,46 @@ func (f *onceFlags) check(cmd *cobra.Command) error {
 	return needsOneExclusive(cmd, name)
 }
 
-// needsOneExclusive refuses flag with kinds of lock that several commands hold at once, and with several locks.
-func needsOneExclusive(cmd *cobra.Command, flag string) error {
-	for _, other := range []string{"shared", "of", "also", "node", "slot", "tree"} {
-		if cmd.Flags().Changed(other) {
-			return term.Usage("", "%s and --%s do not go together: it needs one lock with one holder at a time", flag, other)
-		}
-	}
-	return nil
-}
-
 // errDone is wrapped by the error of a job that is done already.
 var errDone = errors.New("already done")
 
 // errNotRecorded is wrapped by the error of a job that has succeeded and is not recorded as done.
 var errNotRecorded = errors.New("not recorded")
 
+// A turn is the job of --once-per or --once-key under the lock. Without these flags it is empty.
+type turn struct {
+	once     *once.Turn // ours, once the lock is held
+	recorded bool       // the job is recorded as done
+}
+
 // look returns an error if the job is done already. h is the lock.
-func (f *onceFlags) look(ctx context.Context, k *Taker, c *zk.Client, h *holdfast.Hold) error {
-	if !f.used {
+func (t *turn) look(ctx context.Context, p *Plan, c *zk.Client, h *holdfast.Hold) error {
+	if !p.once.used {
 		return nil
 	}
-	o := see.Jobs(c, k.Path, k.Kind.Layout.Layout, once.WithLock(holdfast.WithOwner(k.Who)), once.ForgetAfter(onceMemory))
-	job := o.Every(f.per)
-	if f.key != "" {
-		job = o.Key(f.key)
+	o := see.Jobs(c, p.Path, p.kind.Layout.Layout, once.WithLock(holdfast.WithOwner(p.Who)), once.ForgetAfter(onceMemory))
+	job := o.Every(p.once.per)
+	if p.once.key != "" {
+		job = o.Key(p.once.key)
 	}
 	var last once.Result
 	var err error
-	f.turn, last, err = job.Turn(ctx, h)
+	t.once, last, err = job.Turn(ctx, h)
 	if err != nil {
-		return k.failed(err)
+		return p.failed(err)
 	}
-	if f.turn != nil {
+	if t.once != nil {
 		return nil
 	}
-	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %w at %s by %s", k.Name, errDone, see.DoneAt(&last).Format(time.RFC3339), last.Owner)}
+	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %w at %s by %s", p.Name, errDone, see.DoneAt(&last).Format(time.RFC3339), last.Owner)}
 }
 
 // done records that the job is done. It must be called before the lock is released.
-func (f *onceFlags) done() error {
-	if f.turn == nil {
+func (t *turn) done() error {
+	if t.once == nil {
 		return nil
 	}
-	_, err := f.turn.Done(context.Background(), nil)
-	f.recorded = err == nil
+	_, err := t.once.Done(context.Background(), nil)
+	t.recorded = err == nil
 	return err
 }

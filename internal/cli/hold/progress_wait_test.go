@@ -38,7 +38,7 @@ func (p *lastLine) Write(text []byte) (int, error) {
 
 // screened returns a taker that shows progress on a screen, and what is on the screen at present. stop ends
 // the screen.
-func screened(t *testing.T, srv *zktest.Server) (k *Taker, shown func() string, stop func()) {
+func screened(t *testing.T, srv *zktest.Server) (k *taker, shown func() string, stop func()) {
 	t.Setenv("TERM", "xterm")
 	k = newTestTaker(srv)
 	k.say = term.NewQueue(term.NewScreen(func() int { return 200 }))
@@ -73,7 +73,7 @@ func TestProgressOfAWait(t *testing.T) {
 		k, shown, stop := screened(t, srv)
 		defer stop()
 		door := &doorway{srv: srv}
-		k.Target.ZK = door.config()
+		k.plan.Target.ZK = door.config()
 		ended := make(chan *tenure, 1)
 		go func() {
 			got, err := k.take(nil)
@@ -164,7 +164,7 @@ func TestProgressOfOtherHolders(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	k := &Taker{Name: "job", Path: lockPath, Kind: KindFlags{Layout: kind.Layout{Layout: layout.Kazoo}}}
+	k := &Plan{Name: "job", Path: lockPath, kind: KindFlags{Layout: kind.Layout{Layout: layout.Kazoo}}}
 	if got := k.awaited(lockPath); got != "job (layout kazoo)" {
 		t.Errorf("%q", got)
 	}

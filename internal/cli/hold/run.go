@@ -3,250 +3,46 @@ package hold
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/cli/who"
 	"holdfast/internal/duration"
-	"holdfast/internal/locks"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
 	"holdfast/zk"
 )
 
-// NewRun returns the command run.
-func NewRun(g *conn.Flags) *cobra.Command {
-	var wait WaitFlags
-	var kind KindFlags
-	var ends job.Flags
-	var who who.Flags
-	var tell tellFlags
-	var once onceFlags
-	var minHold minHoldFlag
-	cmd := &cobra.Command{
-		Use:        "run [flags] LOCK [--] COMMAND [ARG...]",
-		SuggestFor: []string{"acquire"},
-		Short:      "Run a command while holding a lock",
-		Long: `run waits for the lock and runs the command. It releases the lock when the command and all processes
-that it started have ended.
+// A Runner runs a command while it holds the lock of a plan.
+type Runner struct {
+	Plan    *Plan
+	Command []string
+	Ending  job.Ending
+	Stop    os.Signal // of --kill-signal
+	Steps   Steps
 
-Flags of run go before LOCK. Flags of the command follow COMMAND.
-
-run waits without limit, also while no server answers. --try and --wait limit the wait. Without --server, the
-locks are in your home directory: holdfast run and sudo holdfast run have different locks if their homes differ.
-
-A run in the command of another one, and a run with --also, can wait in a circle with others. Within two seconds, it says who
-waits for whom, and what to type to end it.
-
-If holdfast cannot prove that it still holds the lock, it stops the command before another client can
-acquire the lock. It sends TERM first (--kill-signal, --term-before), and KILL 250ms before the lock
-expires. If the lock is certainly lost, it kills the command at once. This is so when the lock's node
-was deleted, the session has expired, or the store's directory was removed. --on-lost and --on-suspect
-change what happens to the command then.
-
-holdfast forwards signals to the command. A second INT within two seconds kills the command. With
---kill-after 10s, KILL follows 10s after a TERM, INT, HUP or QUIT. Leave --kill-after out if HUP makes the
-command read its files again: KILL would follow. The command ignores the signals that the caller ignores.
-
-On Linux, a watchdog process (hf-watchdog in process lists) is the command's parent. It ends the
-command if holdfast run is killed, crashes or is stopped. holdfast run ends the command if the
-watchdog dies. Both also end all descendants of the command, whatever process group, session or user
-they belong to. To kill descendants that run as another user, holdfast needs root or its own cgroup:
-a systemd user service, or Delegate=yes in a unit. A unit with Type=notify also needs NotifyAccess=all,
-because the command that reports its readiness is not the main process of the unit.
-
-On other systems, the command keeps running if holdfast run is killed or stopped. Processes that
-have left the command's process group are not found.
-
-The command can use the terminal: a prompt for a password, an editor. If INT (ctrl-C) or QUIT kills the command, or
-arrives during the wait, holdfast run ends by the same signal, and so does the script or the loop around it. If the
-command handles the signal and exits, the script goes on.
-
-ctrl-Z stops the command and holdfast run. fg continues both, if you type it before the session
-timeout has passed. After that the lock is lost, and the command is killed (exit code 79).
-
-When the command ends, processes that it left behind are killed, and holdfast says which (not with -q). With
---leftovers wait, holdfast holds the lock until they have ended. With --leftovers ignore, it releases the lock
-while they run, and leaves them to themselves: the next holder's command can run beside them. If holdfast had
-to stop the command because of the lock, it kills them in any case.
-
---min-hold keeps the lock after a short command, so that another host whose clock is late does not run the
-same job again. The time counts from the start of the command, by the server's clock. It goes on if the
-command fails, or if holdfast or this host dies. holdfast run and holdfast lock wait for the end of that
-time. These do not see it, and acquire the lock when the command ends: run --tree, lock --tree, lock
---detached, elect, shard, other libraries, and programs that use the Go package without reserve.Locker.
-
---once-per and --once-key do not repeat a job that is done, on whatever host. Done means that the command
-ended with code 0 while the lock was held. After a command that failed, was killed or lost the lock, the next
-one runs. --once-per compares the times at which the two runs joined the queue of the lock. So it does not
-matter how long the job takes.
-
-With clocks that differ by less than a minute, a job of every hour needs --once-per 59m, or --try and
---min-hold 59m. --min-hold also counts runs that failed.
-
-` + term.RunExitCodes() + `
-
-The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
-that grows from holder to holder), HOLDFAST_SESSION, HOLDFAST_OWNER (see --who), HOLDFAST_SERVER (the
-server of the lock, which a holdfast in the command uses, too) and HOLDFAST_SLOT (with --slot). The
-command also inherits variables of an outer holdfast that this one does not set, such as HOLDFAST_SLOT. With --also,
-HOLDFAST_TOKEN is the token of LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command
-line, separated by spaces.
-
-HOLDFAST_LOST_FD is the number of a descriptor that the command and its children inherit (not on
-Windows). Nothing is written to it. It ends (end of file) when holdfast asks the command to stop because
-the lock is lost or in doubt, and when holdfast is gone. It also ends when the lock is released.
-
-Status file: with --status-file, run writes a JSON object when it ends. It appears complete or not at all. It
-tells an exit code of the command (exit_code_from is command) from the same code of holdfast. ran is true if
-the command was started. outcome is one of
-  exited        the command has exited; command.exit_code is its code
-  killed        a signal has killed the command; command.signal is its number
-  lost          the lock was lost while the command ran
-  not-recorded  the command has succeeded, and the job is not recorded as done (--once-per, --once-key)
-  uncertain     the command has succeeded, but it is not certain that this is recorded
-  overdue       the command was stopped after --max-hold
-  busy          the lock was held, or the wait timed out
-  already-done  --once-per or --once-key: the job is done
-  interrupted   a signal ended the wait; signal is its number
-  cannot-start  the command was not found, or cannot be executed
-  failed        holdfast failed
-token, session, waited_ms and held_ms tell about the lock. If holdfast itself is killed, there is no file. After a
-wrong command line, there is none either, and an older file stays. Give each run a file of its own.
-
-Metrics file: with --metrics-file, run writes metrics for node_exporter when it holds the lock, and again when it
-ends. The file then stays, so the result of a short run is there for the next scrape. The label lock is the path
-of LOCK. holdfast_held is 1 while the lock is held. holdfast_run_wait_seconds, holdfast_run_hold_seconds,
-holdfast_run_exit_code, holdfast_run_lost and holdfast_run_outcome tell about the last run. A run whose outcome is
-busy or interrupted leaves the file alone, since another run may still hold the lock. If holdfast itself is
-killed, holdfast_held stays 1 until the next run. Give runs that can hold locks at the same time a file each.`,
-		Example: `  holdfast run nightly -- ./backup.sh
-  holdfast run --wait 30s --why "schema 42" db/migrate -- ./migrate --all
-  holdfast run -s catalogue -- ./export              # together with other readers
-  holdfast run --of 3 crawler -- ./crawl             # three at a time
-  holdfast run -q -n --once-per 59m hourly -- ./job        # in the crontab of several hosts
-  holdfast run --once-key "$(date +%F)" daily -- ./report  # once a day; in a crontab, write \%F
-  holdfast run --slot --of 4 worker -- sh -c 'exec ./worker --id $HOLDFAST_SLOT'
-  holdfast run --tree db/orders -- ./migrate         # excludes db, and not db/users
-  holdfast run --also db/b db/a -- ./copy a b        # both locks or neither
-  holdfast run --max-hold 1h --kill-after 30s nightly -- ./backup.sh
-  holdfast run --shell report './collect | ./send'   # by sh -c`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			command := job.Dashless(args)
-			switch {
-			case len(args) == 0:
-				return term.Usage("usage: "+cmd.UseLine(), "run: no lock given")
-			case len(command) == 0:
-				return term.Usage("usage: "+cmd.UseLine(), "run: no command given after the lock's name, %q", args[0])
-			}
-			return MisplacedFlag(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := NewTaker(g, cmd, &wait, &kind, args[0])
-			if err != nil {
-				return err
-			}
-			ending, err := ends.Ending(cmd, g)
-			if err != nil {
-				return err
-			}
-			for _, check := range []func() error{
-				func() (err error) { k.Who, k.Labels, err = who.Read(); return err },
-				func() error { return once.check(cmd) },
-				func() error { return minHold.check(cmd) },
-				func() error { return tell.metrics.check(cmd) },
-				tell.check, // the last: it removes an older status file
-			} {
-				if err := check(); err != nil {
-					return err
-				}
-			}
-			k.quiet, k.once, k.minHold = tell.quiet, once, minHold.least
-			k.Steps.OnHold = func(*holdfast.Hold, supervise.Ending) {
-				tell.metrics.warnOf(tell.metrics.held(k.Path, tell.status.start, k.record.acquired))
-			}
-			return tell.end(k, k.Run(ends.Command(args), ending, syscall.Signal(ends.Signal)))
-		},
-	}
-	wait.register(cmd)
-	kind.register(cmd)
-	ends.Register(cmd)
-	who.Register(cmd)
-	tell.register(cmd)
-	once.register(cmd)
-	minHold.register(cmd)
-	cmd.Flags().SetInterspersed(false) // the command's flags are not for holdfast
-	return cmd
+	quiet  bool
+	ends   supervise.Ending // in the session
+	taker  *taker
+	record runRecord
 }
 
-// MisplacedFlag refuses a command that begins with - without -- before it. Most likely it is a flag
-// that belongs before the name. The hint has the corrected command line.
-func MisplacedFlag(cmd *cobra.Command, args []string) error {
-	if len(args) < 2 || args[1] == "--" || !strings.HasPrefix(args[1], "-") {
-		return nil
-	}
-	err := func(hint string) error {
-		return term.Usage(hint, "%s: %s comes after the name %q, where the command begins", cmd.Name(), args[1], args[0])
-	}
-	name, _, inline := strings.Cut(strings.TrimLeft(args[1], "-"), "=")
-	flag := cmd.Flags().Lookup(name)
-	if flag == nil && len(name) == 1 {
-		flag = cmd.Flags().ShorthandLookup(name)
-	}
-	if args[1] == "-c" && flag == nil && cmd.Flags().Lookup("shell") != nil {
-		return err(fmt.Sprintf("to run a line of the shell: %s --shell %s '%s'", cmd.CommandPath(), args[0], strings.Join(args[2:], " ")))
-	}
-	if flag == nil {
-		return err(fmt.Sprintf("if it is the command, put -- before it: %s %s -- %s", cmd.CommandPath(), args[0], strings.Join(args[1:], " ")))
-	}
-	given, command := args[1], args[2:]
-	if flag.NoOptDefVal == "" && !inline {
-		if len(command) == 0 {
-			command = []string{"VALUE"}
-		}
-		given, command = given+" "+command[0], command[1:]
-	}
-	line := fmt.Sprintf("%s %s %s", cmd.CommandPath(), given, args[0])
-	if len(command) > 0 && command[0] == "--" {
-		command = command[1:]
-	}
-	switch {
-	case len(command) > 0:
-		line += " -- " + strings.Join(command, " ")
-	case flag.Name != "observe": // which takes no command
-		line += " -- CMD"
-	}
-	return err(fmt.Sprintf("put %s before the name: %s", args[1], line))
-}
-
-// Run implements the subcommand. The command line is checked. stop is the signal of --kill-signal.
-func (k *Taker) Run(command []string, at job.Ending, stop os.Signal) error {
+// Run acquires the lock, runs the command and releases the lock. It returns how this process is to end.
+func (r *Runner) Run() error {
 	// Look the command up before the wait, which may be long.
-	file, err := exec.LookPath(command[0])
+	file, err := exec.LookPath(r.Command[0])
 	if err != nil {
-		return k.mistaken(command, job.CannotRun(command[0], err))
+		return r.mistaken(job.CannotRun(r.Command[0], err))
 	}
-	if err := k.deadlock(); err != nil {
-		return err
-	}
-	var ends supervise.Ending
-	k.check = func(s *zk.Session) (err error) {
-		// The server may have granted less than was asked for.
-		if least := 2 * supervise.KillMargin; s.Timeout() < least {
-			return term.Usage("give --session-timeout "+duration.Text(least)+" or more",
-				"session timeout %v is too short: holdfast kills a command %v before its lock expires", s.Timeout(), supervise.KillMargin)
-		}
-		ends, err = at(s.Timeout())
+	beside, err := r.Plan.deadlock()
+	if err != nil {
 		return err
 	}
 	// The watchdog starts up while we connect.
@@ -255,74 +51,64 @@ func (k *Taker) Run(command []string, at job.Ending, stop os.Signal) error {
 		return &term.Fault{Code: term.ExitFailed, Err: err}
 	}
 	defer sup.Close()
-	signals := make(chan os.Signal, 64)
-	supervise.SurviveBrokenPipe()
-	supervise.Notify(signals, job.StopSignals(stop)...)
-	k.say = k.Log.NewLiveSayer(k.messages())
+	k, signals := begin(r.Plan, r.messages(), beside, r.Steps, job.StopSignals(r.Stop)...)
 	defer k.say.Flush()
-	k.Steps.begin(k.say)
-	k.Metrics.Announce(k.say)
+	r.taker, k.check = k, r.suits
 	t, err := k.take(signals)
 	if err != nil {
-		if k.reserved.Load() {
-			k.leftReserved(err)
+		if k.reserver.made.Load() {
+			k.reserver.left(err)
 		}
 		return err
 	}
 	defer t.Close()
-	k.record.held(k, t.hold)
-	k.Steps.held(t.hold, ends)
-	go conn.WarnOfTick(t.hold.Context(), t.Client, k.Target.ZK, k.say)
-
+	r.record.held(r.Plan, t.hold)
+	r.Steps.held(t.hold, r.ends)
+	go conn.WarnOfTick(t.hold.Context(), t.Client, r.Plan.Target.ZK, k.say)
 	supervise.Notify(signals, supervise.JobSignals...)
-	warn := func(format string, args ...any) {
-		k.say.Line("%s: %s", term.Escape(k.Name), term.Escape(fmt.Sprintf(format, duration.InMessage(args)...)))
-	}
 	out, startErr := sup.Run(
-		supervise.Command{Path: file, Args: command, Env: job.Environ(k.Environment(t.hold))},
+		supervise.Command{Path: file, Args: r.Command, Env: job.Environ(r.Plan.Environment(t.hold))},
 		supervise.Terms{
-			Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Ending: ends, Signals: signals, Warn: warn,
-			Suspect: t.Contact.IsDown, Changed: t.Contact.Changed, Stopping: k.Steps.stop,
+			Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Ending: r.ends, Signals: signals, Warn: r.warn,
+			Suspect: t.Contact.IsDown, Changed: t.Contact.Changed, Stopping: r.Steps.stop,
 		},
 	)
-	k.Steps.stop()
-	k.record.ended(out, startErr)
-	succeeded := startErr == nil && out.Code == 0 && !out.Lost && !out.Overdue
-	// Without contact, this can last until the session ends. Then a second signal ends it.
-	end, hurry := job.UnlessHurried(signals, 2, func() (r release) {
-		switch {
-		case startErr != nil:
-			k.unreserve(t.Client, t.hold)
-		case succeeded:
-			r.done = k.once.done()
-		}
-		r.unlock = t.hold.Unlock()
-		return r
-	})
-	if hurry != nil {
-		end.unlock = errHurried
-		if succeeded && k.once.used {
-			end.done = fmt.Errorf("%w: %w", holdfast.ErrUncertain, errHurried)
-		}
-		if startErr != nil && k.reserved.Load() {
-			k.leftReserved(errHurried)
-		}
-	}
-	k.record.released = time.Now()
-	switch {
-	case errors.Is(startErr, supervise.ErrGuards):
-		return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("%s: %w", k.Name, startErr)}
-	case startErr != nil:
-		return job.CannotRun(command[0], startErr)
-	}
-	if err := k.verdict(out, end.done, end.unlock, ends.MaxHold); err != nil {
+	r.Steps.stop()
+	r.record.ended(out, startErr)
+	end := r.release(t, out, startErr, signals)
+	r.record.released = time.Now()
+	return r.result(out, startErr, end)
+}
+
+// suits refuses a session that is too short for the command. It notes how the command ends in the session.
+func (r *Runner) suits(s *zk.Session) (err error) {
+	if err := LongEnough(s); err != nil {
 		return err
 	}
-	if end.unlock != nil && !errors.Is(end.unlock, holdfast.ErrLost) {
-		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.Timeout, end.unlock)
+	r.ends, err = r.Ending(s.Timeout())
+	return err
+}
+
+// LongEnough refuses a session that is too short to stop a command in time. The server may have granted less than was
+// asked for.
+func LongEnough(s *zk.Session) error {
+	if least := 2 * supervise.KillMargin; s.Timeout() < least {
+		return term.Usage("give --session-timeout "+duration.Text(least)+" or more",
+			"session timeout %v is too short: holdfast kills a command %v before its lock expires", s.Timeout(), supervise.KillMargin)
 	}
-	k.say.Detail("%s: released", term.Escape(k.Name))
-	return job.ExitOf(out)
+	return nil
+}
+
+func (r *Runner) warn(format string, args ...any) {
+	r.taker.say.Line("%s: %s", term.Escape(r.Plan.Name), term.Escape(fmt.Sprintf(format, duration.InMessage(args)...)))
+}
+
+// messages returns where messages go that are no errors.
+func (r *Runner) messages() io.Writer {
+	if r.quiet {
+		return io.Discard
+	}
+	return os.Stderr
 }
 
 // errHurried is the error of a release that a signal has cut off.
@@ -334,82 +120,79 @@ type release struct {
 	unlock error
 }
 
-// verdict returns an error if the command's own code is not the one of run. doneErr is the error of once.done, and
-// unlockErr that of Unlock.
-func (k *Taker) verdict(out supervise.Outcome, doneErr, unlockErr error, maxHold time.Duration) error {
+// release ends the run on the server. Without contact, this can last until the session ends. Then a second signal ends it.
+func (r *Runner) release(t *tenure, out supervise.Outcome, startErr error, signals <-chan os.Signal) release {
+	k := r.taker
+	succeeded := startErr == nil && out.Code == 0 && !out.Lost && !out.Overdue
+	end, hurry := job.UnlessHurried(signals, 2, func() (end release) {
+		switch {
+		case startErr != nil:
+			k.reserver.undo(t.Client, t.hold)
+		case succeeded:
+			end.done = k.turn.done()
+		}
+		end.unlock = t.hold.Unlock()
+		return end
+	})
+	if hurry != nil {
+		end.unlock = errHurried
+		if succeeded && r.Plan.once.used {
+			end.done = fmt.Errorf("%w: %w", holdfast.ErrUncertain, errHurried)
+		}
+		if startErr != nil && k.reserver.made.Load() {
+			k.reserver.left(errHurried)
+		}
+	}
+	return end
+}
+
+// result returns the end of this process after the run.
+func (r *Runner) result(out supervise.Outcome, startErr error, end release) error {
+	switch {
+	case errors.Is(startErr, supervise.ErrGuards):
+		return &term.Fault{Code: term.ExitFailed, Err: fmt.Errorf("%s: %w", r.Plan.Name, startErr)}
+	case startErr != nil:
+		return job.CannotRun(r.Command[0], startErr)
+	}
+	if err := r.verdict(out, end); err != nil {
+		return err
+	}
+	if end.unlock != nil && !errors.Is(end.unlock, holdfast.ErrLost) {
+		r.warn("cannot release the lock; it ends with its session, in at most %v: %v", r.Plan.Flags.Timeout, end.unlock)
+	}
+	r.taker.say.Detail("%s: released", term.Escape(r.Plan.Name))
+	return job.ExitOf(out)
+}
+
+// verdict returns an error if the command's own code is not the one of run.
+func (r *Runner) verdict(out supervise.Outcome, end release) error {
 	const again = "so another run may repeat the job"
 	// A job that is recorded as done has proven that the lock was held until the command's end.
-	lost := out.Lost || errors.Is(unlockErr, holdfast.ErrLost) && !k.once.recorded
+	lost := out.Lost || errors.Is(end.unlock, holdfast.ErrLost) && !r.taker.turn.recorded
 	switch {
-	case errors.Is(doneErr, holdfast.ErrUncertain):
-		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the command succeeded, and nobody knows whether that is recorded, %s: %w", k.Name, again, doneErr)}
-	case doneErr != nil:
-		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the command succeeded, but that is %w, %s: %w", k.Name, errNotRecorded, again, doneErr)}
+	case errors.Is(end.done, holdfast.ErrUncertain):
+		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the command succeeded, and nobody knows whether that is recorded, %s: %w", r.Plan.Name, again, end.done)}
+	case end.done != nil:
+		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the command succeeded, but that is %w, %s: %w", r.Plan.Name, errNotRecorded, again, end.done)}
 	case lost:
-		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", k.Name, out.Code)}
+		return &term.Fault{Code: term.ExitLost, Err: fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", r.Plan.Name, out.Code)}
 	case out.Overdue:
-		return &term.Fault{Code: term.ExitOverdue, Err: fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", k.Name, duration.Text(maxHold), out.Code)}
+		return &term.Fault{Code: term.ExitOverdue, Err: fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", r.Plan.Name, duration.Text(r.ends.MaxHold), out.Code)}
 	}
 	return nil
 }
 
-// Environment returns the variables that holdfast adds to the command's environment.
-func (k *Taker) Environment(h *holdfast.Hold) []string {
-	return append([]string{
-		"HOLDFAST_LOCK=" + k.Name,
-		"HOLDFAST_TOKEN=" + strconv.FormatInt(k.token(h), 10),
-		"HOLDFAST_TOKENS=" + k.tokens(h),
-		"HOLDFAST_SESSION=" + locks.SessionText(h.SessionID()),
-		"HOLDFAST_HELD=" + k.heldText(),
-		"HOLDFAST_OWNER=" + k.Who,
-		"HOLDFAST_SERVER=" + k.Target.URL, // a URL has no password
-	}, k.slotVariable(h)...)
-}
-
-// token returns the token of LOCK itself, also with --also.
-func (k *Taker) token(h *holdfast.Hold) int64 {
-	if k.Kind.tree {
-		return h.Token() // the root's, which grows from holder to holder
-	}
-	return tokenOf(h, k.Path)
-}
-
-// tokenOf returns the token of the lock at path, one of the locks that h holds.
-func tokenOf(h *holdfast.Hold, path string) int64 {
-	for _, t := range h.Tokens() {
-		if t.Path == path {
-			return t.Token
-		}
-	}
-	return h.Token()
-}
-
-// tokens returns the tokens of all locks in the order of the command line.
-func (k *Taker) tokens(h *holdfast.Hold) string {
-	if k.Kind.tree {
-		return strconv.FormatInt(h.Token(), 10)
-	}
-	var text []string
-	for _, path := range k.paths() {
-		text = append(text, strconv.FormatInt(tokenOf(h, path), 10))
-	}
-	return strings.Join(text, " ")
-}
-
 // mistaken adds a hint to the fault of a command that was not found, if the command line is that of another tool. flock
 // and consul lock take a line of the shell in one word. consul lock -n takes a limit.
-func (k *Taker) mistaken(command []string, err *term.Fault) *term.Fault {
-	self := "holdfast run"
-	if k.Campaign != nil {
-		self = "holdfast elect"
-	}
-	_, noNumber := strconv.Atoi(k.Name)
+func (r *Runner) mistaken(err *term.Fault) *term.Fault {
+	self := "holdfast " + r.Plan.Command
+	_, noNumber := strconv.Atoi(r.Plan.Name)
 	switch {
 	case err.Code != term.ExitNotFound || err.Hint != "":
-	case len(command) == 1 && strings.ContainsAny(command[0], " ;|&<>"):
-		err.Hint = fmt.Sprintf("to run a line of the shell: %s --shell %s '%s'", self, term.Cut(k.Name, 80), term.Cut(command[0], 80))
-	case noNumber == nil && len(command) > 1 && command[1] == "--" && k.Campaign == nil:
-		err.Hint = fmt.Sprintf("the lock's name is %[1]s here. For a semaphore with %[1]s permits: %[2]s --of %[1]s %[3]s -- CMD", term.Cut(k.Name, 80), self, term.Cut(command[0], 80))
+	case len(r.Command) == 1 && strings.ContainsAny(r.Command[0], " ;|&<>"):
+		err.Hint = fmt.Sprintf("to run a line of the shell: %s --shell %s '%s'", self, term.Cut(r.Plan.Name, 80), term.Cut(r.Command[0], 80))
+	case noNumber == nil && len(r.Command) > 1 && r.Command[1] == "--" && r.Plan.Command == "run":
+		err.Hint = fmt.Sprintf("the lock's name is %[1]s here. For a semaphore with %[1]s permits: %[2]s --of %[1]s %[3]s -- CMD", term.Cut(r.Plan.Name, 80), self, term.Cut(r.Command[0], 80))
 	}
 	return err
 }

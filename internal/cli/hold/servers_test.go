@@ -71,7 +71,7 @@ func TestWaitForEverOutlastsItsServers(t *testing.T) {
 				}
 				door := &doorway{srv: srv, err: tt.first}
 				k := newTestTaker(srv)
-				k.Target.ZK = door.config()
+				k.plan.Target.ZK = door.config()
 				var messages strings.Builder
 				enough, done := make(chan struct{}), make(chan struct{})
 				go func() {
@@ -157,8 +157,8 @@ func TestBoundedWaitsForServersEnd(t *testing.T) {
 					}()
 				}
 				k := newTestTaker(srv)
-				k.Target.ZK = door.config()
-				k.try, k.bounded, k.wait = tt.try, tt.wait > 0, tt.wait
+				k.plan.Target.ZK = door.config()
+				k.plan.try, k.plan.bounded, k.plan.wait = tt.try, tt.wait > 0, tt.wait
 				began := time.Now()
 				_, err = k.take(nil)
 				took := time.Since(began)
@@ -193,7 +193,7 @@ func TestSignalEndsAWaitForServersAtOnce(t *testing.T) {
 				k := newTestTaker(srv)
 				stuck := make(chan struct{})
 				if !tt.later {
-					k.Target.ZK.Dial = func(context.Context, string, string) (net.Conn, error) {
+					k.plan.Target.ZK.Dial = func(context.Context, string, string) (net.Conn, error) {
 						<-stuck
 						return nil, errNoServer
 					}

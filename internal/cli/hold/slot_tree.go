@@ -1,13 +1,10 @@
 package hold
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"holdfast"
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/term"
 	"holdfast/zk"
@@ -74,30 +71,4 @@ func (f *slotTreeFlags) place(name, path string) (place, string, error) {
 		queue = p.root + "/" + name
 	}
 	return p, queue, nil
-}
-
-// treeName returns the name of an ancestor of the lock in its tree, from the path of the ancestor's queue.
-func (k *Taker) treeName(path string) string {
-	below, err := zk.UnescapeName(strings.TrimPrefix(path, k.root+"/"))
-	if err != nil {
-		return k.LockName(path)
-	}
-	return strings.TrimSuffix(k.LockName(k.root)+below, "/")
-}
-
-// blocking returns the places in a queue that can keep this command waiting. In the queues of its ancestors in a
-// tree, it shares with readers.
-func (k *Taker) blocking(path string, queue []holdfast.Entry) []holdfast.Entry {
-	if !slices.Contains(k.above, path) {
-		return queue
-	}
-	return slices.DeleteFunc(queue, func(e holdfast.Entry) bool { return e.Shared })
-}
-
-// slotVariable returns HOLDFAST_SLOT for the command, or nothing.
-func (k *Taker) slotVariable(h *holdfast.Hold) []string {
-	if !k.Kind.slot {
-		return nil
-	}
-	return []string{fmt.Sprintf("HOLDFAST_SLOT=%d", h.Slot())}
 }

@@ -3,9 +3,7 @@ package hold
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"time"
@@ -36,39 +34,13 @@ func (f *statusFile) check() error {
 		return nil
 	}
 	const hint = "give the path of a file in a directory that you can write to"
-	shown := term.Cut(f.path, 100)
-	info, err := os.Lstat(f.path)
-	switch {
-	case err == nil && !info.Mode().IsRegular():
-		return term.Usage(hint, "--status-file %s: it exists and is not a regular file", shown)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return term.Usage(hint, "--status-file %s: %v", shown, withoutPath(err))
-	}
-	temporary, err := createBeside(f.path)
-	if err != nil {
-		return term.Usage(hint, "--status-file %s: cannot write there: %v", shown, withoutPath(err))
-	}
-	_ = temporary.Close()
-	if err := os.Remove(temporary.Name()); err != nil {
-		return term.Usage(hint, "--status-file %s: cannot remove a file there: %v", shown, withoutPath(err))
+	if err := replaceable("--status-file", hint, f.path); err != nil {
+		return err
 	}
 	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return term.Usage(hint, "--status-file %s: cannot remove the old file: %v", shown, withoutPath(err))
+		return term.Usage(hint, "--status-file %s: cannot remove the old file: %v", term.Cut(f.path, 100), withoutPath(err))
 	}
 	return nil
-}
-
-// createBeside makes a new file beside path. Nobody can guess its name and put a link there.
-func createBeside(path string) (*os.File, error) {
-	return os.OpenFile(fmt.Sprintf("%s.%016x.tmp", path, rand.Uint64()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-}
-
-// withoutPath returns err without the path.
-func withoutPath(err error) error {
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		return path.Err
-	}
-	return err
 }
 
 // RunStatus is the status file.
@@ -121,7 +93,7 @@ var outcomes = []string{
 	outcomeInterrupted, outcomeCannotStart, outcomeFailed,
 }
 
-// A runRecord is what the taker knows about its run.
+// A runRecord is how a run went.
 type runRecord struct {
 	acquired, released time.Time // zero if not
 	token              int64
@@ -131,8 +103,8 @@ type runRecord struct {
 }
 
 // held notes that the lock is held.
-func (r *runRecord) held(k *Taker, h *holdfast.Hold) {
-	r.acquired, r.token, r.session = time.Now(), k.token(h), h.SessionID()
+func (r *runRecord) held(p *Plan, h *holdfast.Hold) {
+	r.acquired, r.token, r.session = time.Now(), p.token(h), h.SessionID()
 }
 
 // ended notes how the command ended. err is why it was not started.
@@ -140,23 +112,23 @@ func (r *runRecord) ended(out supervise.Outcome, err error) {
 	r.started, r.out = err == nil, out
 }
 
-// write writes the file, if the user wants one. err is the error of run, and code is its exit code.
-func (f *statusFile) write(k *Taker, err error, code int) error {
+// write writes the file, if the user wants one.
+func (f *statusFile) write(s RunStatus) error {
 	if f.path == "" {
 		return nil
 	}
 	var b bytes.Buffer
-	if err := term.JSON(&b, f.status(k, err, code, time.Now())); err != nil {
+	if err := term.JSON(&b, s); err != nil {
 		return err
 	}
 	return replaceFile(f.path, b.Bytes(), 0)
 }
 
-func (f *statusFile) status(k *Taker, err error, code int, now time.Time) RunStatus {
-	r := &k.record
+// status returns the document about a run. err is the error of run, and code is its exit code.
+func (f *statusFile) status(p *Plan, r *runRecord, err error, code int, now time.Time) RunStatus {
 	s := RunStatus{
-		APIVersion: term.APIVersion, Kind: "RunStatus", Lock: k.Name, Path: k.Path, Ran: r.started, ExitCode: code, ExitedBy: "holdfast",
-		Owner: k.Who, Why: k.why, Labels: k.Labels, EndedAt: now.UTC().Truncate(time.Millisecond),
+		APIVersion: term.APIVersion, Kind: "RunStatus", Lock: p.Name, Path: p.Path, Ran: r.started, ExitCode: code, ExitedBy: "holdfast",
+		Owner: p.Who, Why: p.why, Labels: p.Labels, EndedAt: now.UTC().Truncate(time.Millisecond),
 	}
 	waited := now
 	if !r.acquired.IsZero() {
@@ -175,6 +147,12 @@ func (f *statusFile) status(k *Taker, err error, code int, now time.Time) RunSta
 			s.Command.ExitCode = &r.out.Code
 		}
 	}
+	s.outcome(r, err)
+	return s
+}
+
+// outcome notes what the error of run says about its end.
+func (s *RunStatus) outcome(r *runRecord, err error) {
 	own, failed := errors.AsType[*term.Fault](err)
 	stopped, silent := errors.AsType[term.ExitCode](err)
 	switch {
@@ -205,5 +183,4 @@ func (f *statusFile) status(k *Taker, err error, code int, now time.Time) RunSta
 	if err != nil && !silent {
 		s.Error = term.Cut(err.Error(), 1000)
 	}
-	return s
 }

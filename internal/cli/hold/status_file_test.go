@@ -24,8 +24,8 @@ func TestTimesOfTheStatusFile(t *testing.T) {
 		"held":      {held, 2000, 60_100, "9007199254740993", "0x100200a0001", outcomeExited},
 		"not begun": {runRecord{}, 62_100, 0, "", "", outcomeInterrupted},
 	} {
-		k := &Taker{Name: "nightly", Path: "/holdfast/locks/nightly", Who: "ann@web1:100", why: "backup", Labels: map[string]string{"team": "data"}, record: tt.record}
-		s := (&statusFile{start: t0}).status(k, term.ExitCode(term.ExitSignal+2), term.ExitSignal+2, end)
+		p := &Plan{Name: "nightly", Path: "/holdfast/locks/nightly", Who: "ann@web1:100", why: "backup", Labels: map[string]string{"team": "data"}}
+		s := (&statusFile{start: t0}).status(p, &tt.record, term.ExitCode(term.ExitSignal+2), term.ExitSignal+2, end)
 		if s.WaitedMS != tt.waited || s.HeldMS != tt.heldFor || s.Token != tt.token || s.Session != tt.session || s.Outcome != tt.what || !s.EndedAt.Equal(end) {
 			t.Errorf("%s: %+v", name, s)
 		}

@@ -8,37 +8,27 @@ import (
 	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/outer"
 	"holdfast/internal/cli/term"
-	"holdfast/zk"
 )
 
-// tellDeadlock tells the user if the wait is in a deadlock. Only a client that holds a lock meanwhile can be in one: in the
-// command of a holdfast run, or with --also. stop returns when nothing more will be told.
-func (k *Taker) tellDeadlock(ctx context.Context, c *zk.Client) (stop func()) {
-	if outer.Session(k.Target.URL) == 0 && len(k.also) == 0 || k.Kind.node {
-		return func() {}
+// tellDeadlock tells the user if the wait is in a deadlock, until ctx ends. Only a client that holds a lock meanwhile can be
+// in one: in the command of a holdfast run, or with --also.
+func (p *progress) tellDeadlock(ctx context.Context) {
+	url := p.plan.Target.URL
+	if outer.Session(url) == 0 && len(p.plan.also) == 0 || p.plan.kind.node {
+		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
 	w := deadlock.Watch{
-		Client: c, Prefixes: deadlock.Prefixes(k.Flags, append(outer.Paths(k.Target.URL), k.paths()...)), LockName: k.LockName,
+		Client: p.client, Prefixes: deadlock.Prefixes(p.plan.Flags, append(outer.Paths(url), p.plan.paths()...)), LockName: p.plan.Flags.LockName,
 		Called: "this holdfast", End: fmt.Sprintf("press ctrl-C, or: kill %d", os.Getpid()),
 	}
-	go func() {
-		defer close(done)
-		w.Run(ctx, func(d *deadlock.Deadlock) {
-			k.stuck.Store(d)
-			name := term.Escape(term.Cut(k.Name, 80))
-			if d == nil {
-				k.say.Line("%s: the deadlock is over", name)
-				return
-			}
-			k.say.Line("%s: deadlock: %s", name, d.Cycle)
-			k.say.Line("%s: %s", name, d.End)
-		})
-	}()
-	return func() {
-		cancel()
-		<-done
-		k.stuck.Store(nil)
-	}
+	w.Run(ctx, func(d *deadlock.Deadlock) {
+		p.stuck.Store(d)
+		name := term.Escape(term.Cut(p.plan.Name, 80))
+		if d == nil {
+			p.say.Line("%s: the deadlock is over", name)
+			return
+		}
+		p.say.Line("%s: deadlock: %s", name, d.Cycle)
+		p.say.Line("%s: %s", name, d.End)
+	})
 }

@@ -82,24 +82,16 @@ func (f *CodeFlags) End(err error) error {
 	return term.ChosenCode{Code: f.of(err), Err: err}
 }
 
-// messages returns where messages go that are no errors.
-func (k *Taker) messages() io.Writer {
-	if k.quiet {
-		return io.Discard
-	}
-	return os.Stderr
-}
-
 // end turns the error of run into the one that the user has asked for, and writes the status file.
-func (f *tellFlags) end(k *Taker, err error) error {
+func (f *tellFlags) end(p *Plan, r *runRecord, err error) error {
 	code, shown := f.of(err), err
 	if own, ok := errors.AsType[*term.Fault](err); ok && own.Code == term.ExitBusy && f.quiet {
 		shown = nil
 	}
-	if failed := f.status.write(k, err, code); failed != nil {
+	status := f.status.status(p, r, err, code, time.Now())
+	if failed := f.status.write(status); failed != nil {
 		fmt.Fprintf(os.Stderr, "holdfast: cannot write the status file: %s\n", term.Escape(failed.Error()))
 	}
-	status := f.status.status(k, err, code, time.Now())
 	f.metrics.warnOf(f.metrics.ended(&status, f.status.start))
 	if shown == nil {
 		return term.ExitCode(code)

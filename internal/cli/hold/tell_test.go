@@ -40,16 +40,16 @@ func TestOutcomesOfTheStatusFile(t *testing.T) {
 		{&term.Fault{Code: term.ExitFailed, Err: supervise.ErrGuards}, nil, 125, outcomeFailed, "holdfast"},
 		{errors.New("no server"), nil, 125, outcomeFailed, "holdfast"},
 	} {
-		k := &Taker{Name: "job"}
+		p, r := &Plan{Name: "job"}, runRecord{}
 		if tt.out != nil {
-			k.record.ended(*tt.out, nil)
+			r.ended(*tt.out, nil)
 		}
 		path := filepath.Join(t.TempDir(), "s.json")
 		f := tellFlags{CodeFlags: CodeFlags{busy: term.ExitBusy, lost: term.ExitLost}, status: statusFile{path: path}}
 		if err := f.check(); err != nil {
 			t.Fatal(err)
 		}
-		code := exitOf(f.end(k, tt.err))
+		code := exitOf(f.end(p, &r, tt.err))
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -86,14 +86,14 @@ func TestOutcomesOfARecordedJob(t *testing.T) {
 		{"too long", supervise.Outcome{Code: 0, Overdue: true}, false, nil, nil, 124, outcomeOverdue, "was stopped after 1m"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			k := &Taker{Name: "job", once: onceFlags{recorded: tt.once && tt.done == nil}}
-			k.record.ended(tt.out, nil)
-			err := k.verdict(tt.out, tt.done, tt.unlock, time.Minute)
+			r := Runner{Plan: &Plan{Name: "job"}, taker: &taker{turn: turn{recorded: tt.once && tt.done == nil}}, ends: supervise.Ending{MaxHold: time.Minute}}
+			r.record.ended(tt.out, nil)
+			err := r.verdict(tt.out, release{tt.done, tt.unlock})
 			code := 0
 			if err != nil {
 				code = exitOf(err)
 			}
-			if s := (&statusFile{}).status(k, err, code, time.Now()); code != tt.code || s.Outcome != tt.outcome || !strings.Contains(s.Error, tt.text) || (s.Error == "") != (tt.text == "") {
+			if s := (&statusFile{}).status(r.Plan, &r.record, err, code, time.Now()); code != tt.code || s.Outcome != tt.outcome || !strings.Contains(s.Error, tt.text) || (s.Error == "") != (tt.text == "") {
 				t.Errorf("%v: code %d, %+v; want %d, %s, %q", err, code, s, tt.code, tt.outcome, tt.text)
 			}
 		})

@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
 	"holdfast"
 	"holdfast/internal/budget"
 	"holdfast/internal/cli/term"
 	"holdfast/once"
 	"holdfast/zk"
 	"holdfast/zktest"
-	"slices"
-	"strings"
-	"testing"
-	"testing/synctest"
 )
 
 func TestListFindsLocksBelowLocks(t *testing.T) {

@@ -19,21 +19,218 @@ import (
 	"holdfast/zk"
 )
 
+// flags are those of elect.
+type flags struct {
+	wait          hold.WaitFlags
+	kind          hold.KindFlags
+	ends          job.Flags
+	page          httpFlag
+	metrics       hold.MetricsFlag
+	who           who.Flags
+	codes         hold.CodeFlags
+	value         string
+	observe, once bool
+}
+
 // New returns the command elect.
 func New(g *conn.Flags) *cobra.Command {
-	var wait hold.WaitFlags
-	var kind hold.KindFlags
-	var ends job.Flags
-	var page httpFlag
-	var metrics hold.MetricsFlag
-	var who who.Flags
-	var codes hold.CodeFlags
-	var value string
-	var observe, once bool
+	var f flags
 	cmd := &cobra.Command{
-		Use:   "elect [flags] NAME [--] COMMAND [ARG...]",
-		Short: "Run a command while this process is the leader",
-		Long: `elect waits until it is the leader, and runs the command while it leads. Signals and environment are as
+		Use:     "elect [flags] NAME [--] COMMAND [ARG...]",
+		Short:   "Run a command while this process is the leader",
+		Long:    help + hold.MetricsHelp,
+		Example: examples,
+		Args:    func(cmd *cobra.Command, args []string) error { return f.check(cmd, args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(g, cmd, args) },
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *flags) register(cmd *cobra.Command) {
+	f.wait.RegisterTry(cmd, "another candidate is ahead.")
+	term.DurationVar(cmd.Flags(), &f.wait.Wait, "wait", "w", 0, "wait at most this long to lead, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
+	cmd.Flags().StringVar(&f.wait.Why, "why", "", "") // only to refuse it with a hint
+	f.who.RegisterName(cmd, "name of the candidate: the default of --value, and HOLDFAST_OWNER of the command")
+	cmd.Flags().StringArray("label", nil, "") // only to refuse it with a hint
+	for _, refused := range []string{"why", "label"} {
+		_ = cmd.Flags().MarkHidden(refused)
+	}
+	f.codes.RegisterBusy(cmd, "another candidate is ahead or the wait timed out")
+	f.codes.RegisterLost(cmd)
+	f.kind.Layout.Register(cmd)
+	f.ends.Register(cmd)
+	f.page.register(cmd)
+	f.metrics.Register(cmd)
+	cmd.Flags().StringVar(&f.value, "value", "", "value that others read from the leader (default: that of --who)")
+	cmd.Flags().BoolVar(&f.observe, "observe", false, "print the leader and each change; do not run for leader")
+	cmd.Flags().BoolVar(&f.once, "once", false, "with --observe: print the leader and exit, with 1 if nobody leads")
+	cmd.Flags().SetInterspersed(false)
+}
+
+// check refuses flags that do not go together.
+func (f *flags) check(cmd *cobra.Command, args []string) error {
+	given := func(name string) bool { return cmd.Flags().Changed(name) }
+	switch {
+	case len(args) == 0:
+		return term.Usage("usage: "+cmd.UseLine(), "elect: no name given")
+	case f.observe && len(args) > 1:
+		return term.Usage("leave the command out: holdfast elect --observe "+term.Cut(args[0], 80), "elect: --observe runs no command")
+	case f.observe && firstGiven(cmd, candidateFlags...) != "":
+		return term.Usage("to print the leader and exit, give --observe --once",
+			"elect: --observe does not run for leader, so --%s means nothing", firstGiven(cmd, candidateFlags...))
+	case f.once && !f.observe:
+		return term.Usage("give --observe --once to print the leader and exit", "elect: --once needs --observe")
+	case f.once && given("http"):
+		return term.Usage("leave out --once or --http", "elect: --once and --http do not go together")
+	case given("http") && f.page.addr == "":
+		return term.Usage("give a port of 127.0.0.1 or host:port, or leave --http out", "elect: --http is empty")
+	case f.observe && given("metrics"):
+		return term.Usage("leave out --metrics, or --observe", "elect: --observe takes no lock, so --metrics means nothing")
+	case given("why"), given("label"):
+		return term.Usage("put the text into --value, which ls and status show, and observers read",
+			"elect: an election has no --%s: the node of a candidate has its value alone", firstGiven(cmd, "why", "label"))
+	case !f.observe && len(job.Dashless(args)) == 0:
+		return term.Usage("usage: "+cmd.UseLine(), "elect: no command given after the name, %q", term.Cut(args[0], 80))
+	}
+	return hold.MisplacedFlag(cmd, args)
+}
+
+// run is the command. Its flags are checked by check.
+func (f *flags) run(g *conn.Flags, cmd *cobra.Command, args []string) error {
+	plan, err := hold.NewPlan(g, cmd, &f.wait, &f.kind, args[0])
+	if err != nil {
+		return err
+	}
+	ending, err := f.ends.Ending(cmd, g)
+	if err != nil {
+		return err
+	}
+	if plan.Who, plan.Labels, err = f.who.Read(); err != nil {
+		return err
+	}
+	if err := f.codes.Check(); err != nil {
+		return err
+	}
+	p, err := f.page.open(args[0])
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	if plan.Metrics, err = f.metrics.Open(cmd, nil); err != nil {
+		return err
+	}
+	defer plan.Metrics.Close()
+	plan.Metrics.Expect(plan.Path)
+	e := election{plan, holdfast.WithLayout(f.kind.Layout.Layout), p}
+	if f.observe {
+		return e.observe(cmd, f.once)
+	}
+	value := f.value
+	if !cmd.Flags().Changed("value") {
+		value = plan.Who
+	}
+	plan.Locker = func(c *zk.Client) holdfast.Locker { return candidate{e.on(c, plan.Metrics.Observed()), value} }
+	r := hold.Runner{Plan: plan, Command: f.ends.Command(args), Ending: ending, Stop: syscall.Signal(f.ends.Signal), Steps: e.steps(value)}
+	return f.codes.End(r.Run())
+}
+
+// candidateFlags are the flags that mean nothing without a candidate.
+var candidateFlags = []string{"try", "wait", "who", "busy-exit-code", "lost-exit-code"}
+
+// firstGiven returns the first of the flags that the command line has, or "".
+func firstGiven(cmd *cobra.Command, names ...string) string {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// candidate is a Locker for the campaign of an election.
+type candidate struct {
+	*holdfast.Election
+	value string
+}
+
+func (c candidate) Lock(ctx context.Context) (*holdfast.Hold, error) {
+	return c.Campaign(ctx, []byte(c.value))
+}
+
+func (c candidate) TryLock(ctx context.Context) (*holdfast.Hold, error) {
+	return c.TryCampaign(ctx, []byte(c.value))
+}
+
+// An election is that of the command line, with the page about it, if there is one.
+type election struct {
+	plan   *hold.Plan
+	layout holdfast.Option
+	page   *page
+}
+
+// on returns the election on a server.
+func (e election) on(c *zk.Client, opts ...holdfast.Option) *holdfast.Election {
+	return holdfast.NewElection(c, e.plan.Path, append(opts, e.layout)...)
+}
+
+// steps keep the page about a candidate with the value up to date.
+func (e election) steps(value string) hold.Steps {
+	return hold.Steps{
+		OnBegin:   e.page.announce,
+		OnConnect: func(c *conn.Connection) { e.page.follow(c, e.on(c.Client)) },
+		OnHold:    func(h *holdfast.Hold, ends supervise.Ending) { e.page.lead(h, value, ends.Grace) },
+		OnStop:    e.page.resign,
+	}
+}
+
+// observe prints each leader until a signal ends it or no server answers any more. With --http it waits for
+// a server, and the page says that it has none. With once it prints the current leader only.
+func (e election) observe(cmd *cobra.Command, once bool) error {
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	say := e.plan.Flags.Log.NewSayer(os.Stderr)
+	defer say.Flush()
+	e.page.announce(say)
+	patience := e.plan.Flags.Timeout
+	if e.page != nil {
+		patience = 0
+	}
+	c, err := e.plan.Flags.Connect(ctx, e.plan.Target, patience, say)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	e.page.follow(c, e.on(c.Client))
+	if e.page == nil {
+		go c.Watch(ctx, e.plan.Flags.Timeout, cancel)
+	}
+	return e.print(ctx, cmd, c.Client, once)
+}
+
+func (e election) print(ctx context.Context, cmd *cobra.Command, c *zk.Client, once bool) error {
+	for l, err := range e.on(c).Leaders(ctx) {
+		if err != nil {
+			return e.plan.Target.Explain(err)
+		}
+		line := "no leader"
+		if l.Term != 0 {
+			line = fmt.Sprintf("leader %d %s", l.Term, term.Escape(string(l.Value)))
+		}
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil {
+			return fmt.Errorf("elect: %w", err)
+		}
+		switch {
+		case once && l.Term == 0:
+			return term.ExitCode(term.ExitNo)
+		case once:
+			return nil
+		}
+	}
+	return nil
+}
+
+const help = `elect waits until it is the leader, and runs the command while it leads. Signals and environment are as
 with run: see holdfast run --help. --value is the text that observers read, such as the leader's
 address. Use it instead of --why and --label: ls and status show it. elect does not wait for the time of run --min-hold.
 
@@ -77,184 +274,10 @@ to holdfast. A HUP counts only with --kill-after. / says 503 while there is no c
 as_of_ms is the age of the answer: the milliseconds since a server last confirmed the session.
 name is empty if nobody leads or the leader is not known.
 
-` + hold.MetricsHelp,
-		Example: `  holdfast elect --value 10.0.0.5:8080 scheduler -- ./scheduler
+`
+
+const examples = `  holdfast elect --value 10.0.0.5:8080 scheduler -- ./scheduler
   holdfast elect --try scheduler -- ./scheduler      # exit 75 if somebody else leads
   holdfast elect --http 4040 scheduler -- ./scheduler
   holdfast elect --observe scheduler
-  holdfast elect --observe --once scheduler`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			given := func(name string) bool { return cmd.Flags().Changed(name) }
-			switch {
-			case len(args) == 0:
-				return term.Usage("usage: "+cmd.UseLine(), "elect: no name given")
-			case observe && len(args) > 1:
-				return term.Usage("leave the command out: holdfast elect --observe "+term.Cut(args[0], 80), "elect: --observe runs no command")
-			case observe && firstGiven(cmd, candidateFlags...) != "":
-				return term.Usage("to print the leader and exit, give --observe --once",
-					"elect: --observe does not run for leader, so --%s means nothing", firstGiven(cmd, candidateFlags...))
-			case once && !observe:
-				return term.Usage("give --observe --once to print the leader and exit", "elect: --once needs --observe")
-			case once && given("http"):
-				return term.Usage("leave out --once or --http", "elect: --once and --http do not go together")
-			case given("http") && page.addr == "":
-				return term.Usage("give a port of 127.0.0.1 or host:port, or leave --http out", "elect: --http is empty")
-			case observe && given("metrics"):
-				return term.Usage("leave out --metrics, or --observe", "elect: --observe takes no lock, so --metrics means nothing")
-			case given("why"), given("label"):
-				return term.Usage("put the text into --value, which ls and status show, and observers read",
-					"elect: an election has no --%s: the node of a candidate has its value alone", firstGiven(cmd, "why", "label"))
-			case !observe && len(job.Dashless(args)) == 0:
-				return term.Usage("usage: "+cmd.UseLine(), "elect: no command given after the name, %q", term.Cut(args[0], 80))
-			}
-			return hold.MisplacedFlag(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := hold.NewTaker(g, cmd, &wait, &kind, args[0])
-			if err != nil {
-				return err
-			}
-			ending, err := ends.Ending(cmd, g)
-			if err != nil {
-				return err
-			}
-			for _, check := range []func() error{func() (err error) { k.Who, k.Labels, err = who.Read(); return err }, codes.Check} {
-				if err := check(); err != nil {
-					return err
-				}
-			}
-			p, err := page.open(args[0])
-			if err != nil {
-				return err
-			}
-			defer p.close()
-			if k.Metrics, err = metrics.Open(cmd, nil); err != nil {
-				return err
-			}
-			defer k.Metrics.Close()
-			k.Metrics.Expect(k.Path)
-			if observe {
-				return observer{k, p}.observe(cmd, once)
-			}
-			if !cmd.Flags().Changed("value") {
-				value = k.Who
-			}
-			k.Campaign = func(c *zk.Client) holdfast.Locker { return candidate{electionOf(k, c, k.Metrics.Observed()), value} }
-			k.Steps = p.steps(k, value)
-			return codes.End(k.Run(ends.Command(args), ending, syscall.Signal(ends.Signal)))
-		},
-	}
-	wait.RegisterTry(cmd, "another candidate is ahead.")
-	term.DurationVar(cmd.Flags(), &wait.Wait, "wait", "w", 0, "wait at most this long to lead, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
-	cmd.Flags().StringVar(&wait.Why, "why", "", "") // only to refuse it with a hint
-	who.RegisterName(cmd, "name of the candidate: the default of --value, and HOLDFAST_OWNER of the command")
-	cmd.Flags().StringArray("label", nil, "") // only to refuse it with a hint
-	for _, refused := range []string{"why", "label"} {
-		_ = cmd.Flags().MarkHidden(refused)
-	}
-	codes.RegisterBusy(cmd, "another candidate is ahead or the wait timed out")
-	codes.RegisterLost(cmd)
-	kind.Layout.Register(cmd)
-	ends.Register(cmd)
-	page.register(cmd)
-	metrics.Register(cmd)
-	cmd.Flags().StringVar(&value, "value", "", "value that others read from the leader (default: that of --who)")
-	cmd.Flags().BoolVar(&observe, "observe", false, "print the leader and each change; do not run for leader")
-	cmd.Flags().BoolVar(&once, "once", false, "with --observe: print the leader and exit, with 1 if nobody leads")
-	cmd.Flags().SetInterspersed(false)
-	return cmd
-}
-
-// candidateFlags are the flags that mean nothing without a candidate.
-var candidateFlags = []string{"try", "wait", "who", "busy-exit-code", "lost-exit-code"}
-
-// firstGiven returns the first of the flags that the command line has, or "".
-func firstGiven(cmd *cobra.Command, names ...string) string {
-	for _, name := range names {
-		if cmd.Flags().Changed(name) {
-			return name
-		}
-	}
-	return ""
-}
-
-// candidate is a Locker for the campaign of an election.
-type candidate struct {
-	*holdfast.Election
-	value string
-}
-
-func (c candidate) Lock(ctx context.Context) (*holdfast.Hold, error) {
-	return c.Campaign(ctx, []byte(c.value))
-}
-
-func (c candidate) TryLock(ctx context.Context) (*holdfast.Hold, error) {
-	return c.TryCampaign(ctx, []byte(c.value))
-}
-
-// electionOf returns the election of the command line.
-func electionOf(k *hold.Taker, c *zk.Client, opts ...holdfast.Option) *holdfast.Election {
-	return holdfast.NewElection(c, k.Path, append(opts, holdfast.WithLayout(k.Kind.Layout.Layout))...)
-}
-
-// steps keep the page about a candidate with the value up to date.
-func (p *page) steps(k *hold.Taker, value string) hold.Steps {
-	return hold.Steps{
-		OnBegin:   p.announce,
-		OnConnect: func(c *conn.Connection) { p.follow(c, electionOf(k, c.Client)) },
-		OnHold:    func(h *holdfast.Hold, ends supervise.Ending) { p.lead(h, value, ends.Grace) },
-		OnStop:    p.resign,
-	}
-}
-
-// An observer prints the leaders of an election, and shows them on a page if there is one.
-type observer struct {
-	*hold.Taker
-	page *page
-}
-
-// observe prints each leader until a signal ends it or no server answers any more. With --http it waits for
-// a server, and the page says that it has none. With once it prints the current leader only.
-func (k observer) observe(cmd *cobra.Command, once bool) error {
-	ctx, cancel := context.WithCancelCause(cmd.Context())
-	defer cancel(nil)
-	say := k.Log.NewSayer(os.Stderr)
-	defer say.Flush()
-	k.page.announce(say)
-	patience := k.Timeout
-	if k.page != nil {
-		patience = 0
-	}
-	c, err := k.Connect(ctx, k.Target, patience, say)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	k.page.follow(c, electionOf(k.Taker, c.Client))
-	if k.page == nil {
-		go c.Watch(ctx, k.Timeout, cancel)
-	}
-	return k.print(ctx, cmd, c.Client, once)
-}
-
-func (k observer) print(ctx context.Context, cmd *cobra.Command, c *zk.Client, once bool) error {
-	for l, err := range electionOf(k.Taker, c).Leaders(ctx) {
-		if err != nil {
-			return k.Target.Explain(err)
-		}
-		line := "no leader"
-		if l.Term != 0 {
-			line = fmt.Sprintf("leader %d %s", l.Term, term.Escape(string(l.Value)))
-		}
-		if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil {
-			return fmt.Errorf("elect: %w", err)
-		}
-		switch {
-		case once && l.Term == 0:
-			return term.ExitCode(term.ExitNo)
-		case once:
-			return nil
-		}
-	}
-	return nil
-}
+  holdfast elect --observe --once scheduler`

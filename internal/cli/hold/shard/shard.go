@@ -41,135 +41,103 @@ const (
 	mostShards = 1 << 16
 )
 
+// flags are those of shard.
+type flags struct {
+	count     int
+	killAfter time.Duration
+	wait      hold.WaitFlags
+	metrics   hold.MetricsFlag
+	who       who.Flags
+	codes     hold.CodeFlags
+}
+
 // New returns the command shard.
 func New(g *conn.Flags) *cobra.Command {
-	var count int
-	var metrics hold.MetricsFlag
-	var wait hold.WaitFlags
-	var who who.Flags
-	var codes hold.CodeFlags
-	var killAfter time.Duration
+	var f flags
 	cmd := &cobra.Command{
-		Use:   "shard [flags] --count N NAME [--] COMMAND [ARG...]",
-		Short: "Run one command for each shard that this process has",
-		Long: `shard spreads N numbered shards over all processes that call it with the same NAME, and runs the
-command once for each shard that this process has. Each shard is a lock with a fencing token, so no two
-processes have the same shard at a time. The processes share the shards evenly, to within one. A join or
-a leave moves few shards, and counts after a second. All processes must give the same N.
-
-If a shard moves to another process, its command gets TERM, and KILL after --kill-after. The shard is
-released only when the command and all processes that it started have ended.
-
-A command that ends with code 0 is done: it does not run again until the shard has moved or was lost and
-comes back. A command that ends with another code runs again while this process has the shard, after a
-pause of one second. The pause doubles up to a minute. The token stays the same.
-
-If holdfast cannot prove that it still has a shard, it stops the command before another process can have
-the shard: TERM five seconds before the lock expires, or a third of the session timeout if that is less,
-and KILL 250ms before. The guarantees for a command are those of run: see holdfast run --help. If the
-shard is still due to this process afterwards, shard acquires it again.
-
-A signal such as INT (ctrl-C) or TERM stops all commands as above, releases the shards and ends shard. A
-second signal kills the commands. The commands read nothing from stdin, and they never get the terminal:
-ctrl-Z stops only shard, and the commands end when the session timeout has passed. For each command there
-is a watchdog process.
-
-The command's environment has HOLDFAST_SHARD (its number, from 0), HOLDFAST_SHARDS (N), HOLDFAST_LOCK
-(NAME), HOLDFAST_TOKEN (the fencing token, a number that grows from holder to holder of the shard),
-HOLDFAST_TOKENS (the same), HOLDFAST_SESSION, HOLDFAST_OWNER (the holder's name in ls and status) and
-HOLDFAST_SERVER (the server of the locks, which a holdfast in the command uses, too). The locks of the
-shards are NAME/shards/0000 and so on, for ls and status.
-
-Of the flags of run, shard has --why, --who, --label, --kill-after, -n and -E. With -n, shard does not join if the
-other processes have all shards.
-
-` + hold.MetricsHelp + ` All shards
-share the value NAME/shards/{*}.
-
-Exit codes:
-  0      TERM ended shard
-  75     busy: the other processes have all shards (--try); no command ran. -E chooses another code
-  125    holdfast failed, other processes have another N, or the command line is wrong
-  126    the command cannot be executed
-  127    the command was not found
-  128+N  signal N, other than TERM, ended shard. After INT (ctrl-C) or QUIT, shard ends by that signal, and so does
-         the script or the loop around it`,
-		Example: `  holdfast shard --count 16 orders -- ./consume
-  holdfast shard --count 4 mail -- sh -c './send --part "$HOLDFAST_SHARD"'`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0:
-				return term.Usage("usage: "+cmd.UseLine(), "shard: no name given")
-			case !cmd.Flags().Changed("count"):
-				return term.Usage("usage: "+cmd.UseLine(), "shard: no --count given")
-			case count < 1 || count > mostShards:
-				return term.Usage("", "--count %d: want 1 to %d shards", count, mostShards)
-			case killAfter < 0:
-				return term.Usage("", "--kill-after %v is negative", killAfter)
-			case killAfter > term.MaxDuration:
-				return term.Usage("give a shorter time", "--kill-after %v: want at most %v", killAfter, term.MaxDuration)
-			case cmd.Flags().Changed("busy-exit-code") && !wait.Try:
-				return term.Usage("add --try, or leave it out", "shard: --busy-exit-code needs --try: otherwise shard waits for its shards")
-			case len(job.Dashless(args)) == 0:
-				return term.Usage("usage: "+cmd.UseLine(), "shard: no command given after the name, %q", term.Cut(args[0], 80))
-			}
-			return hold.MisplacedFlag(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := g.PlainPath(args[0])
-			if err != nil {
-				return err
-			}
-			t, err := g.Target()
-			if err != nil {
-				return err
-			}
-			owner, labels, err := who.Read()
-			if err == nil {
-				err = codes.Check()
-			}
-			if err != nil {
-				return err
-			}
-			command := job.Dashless(args)
-			file, err := exec.LookPath(command[0])
-			if err != nil {
-				return job.CannotRun(command[0], err)
-			}
-			w := &sharder{
-				Flags: g, target: t, name: args[0], path: path, count: count, file: file, command: command, killAfter: killAfter,
-				why: wait.Why, who: owner, labels: labels, try: wait.Try,
-				say: g.Log.NewSayer(os.Stderr), hurry: make(chan struct{}), crew: newCrew(),
-			}
-			if w.metrics, err = metrics.Open(cmd, shardLabel(path)); err != nil {
-				return err
-			}
-			defer w.metrics.Close()
-			w.metrics.Expect(path + "/shards/{*}")
-			return codes.End(w.run())
-		},
+		Use:     "shard [flags] --count N NAME [--] COMMAND [ARG...]",
+		Short:   "Run one command for each shard that this process has",
+		Long:    help + hold.MetricsHelp + helpEnd,
+		Example: examples,
+		Args:    func(cmd *cobra.Command, args []string) error { return f.check(cmd, args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(g, cmd, args) },
 	}
-	cmd.Flags().IntVar(&count, "count", 0, "number of shards, 1 to 65536; all processes must give the same number")
-	metrics.Register(cmd)
-	cmd.Flags().StringVar(&wait.Why, "why", "", "reason for holding the shards, shown in ls and status")
-	wait.RegisterTry(cmd, "there are as many other processes as shards.")
-	who.Register(cmd)
-	codes.RegisterBusy(cmd, "--try finds no shard")
-	term.DurationVar(cmd.Flags(), &killAfter, "kill-after", "", defaultStopTime, "time from TERM to KILL when a shard moves, or a signal ends shard; 0 sends KILL at once")
-	cmd.Flags().SetInterspersed(false)
+	f.register(cmd)
 	return cmd
+}
+
+func (f *flags) register(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&f.count, "count", 0, "number of shards, 1 to 65536; all processes must give the same number")
+	f.metrics.Register(cmd)
+	cmd.Flags().StringVar(&f.wait.Why, "why", "", "reason for holding the shards, shown in ls and status")
+	f.wait.RegisterTry(cmd, "there are as many other processes as shards.")
+	f.who.Register(cmd)
+	f.codes.RegisterBusy(cmd, "--try finds no shard")
+	term.DurationVar(cmd.Flags(), &f.killAfter, "kill-after", "", defaultStopTime, "time from TERM to KILL when a shard moves, or a signal ends shard; 0 sends KILL at once")
+	cmd.Flags().SetInterspersed(false)
+}
+
+// check refuses flags that do not go together.
+func (f *flags) check(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return term.Usage("usage: "+cmd.UseLine(), "shard: no name given")
+	case !cmd.Flags().Changed("count"):
+		return term.Usage("usage: "+cmd.UseLine(), "shard: no --count given")
+	case f.count < 1 || f.count > mostShards:
+		return term.Usage("", "--count %d: want 1 to %d shards", f.count, mostShards)
+	case f.killAfter < 0:
+		return term.Usage("", "--kill-after %v is negative", f.killAfter)
+	case f.killAfter > term.MaxDuration:
+		return term.Usage("give a shorter time", "--kill-after %v: want at most %v", f.killAfter, term.MaxDuration)
+	case cmd.Flags().Changed("busy-exit-code") && !f.wait.Try:
+		return term.Usage("add --try, or leave it out", "shard: --busy-exit-code needs --try: otherwise shard waits for its shards")
+	case len(job.Dashless(args)) == 0:
+		return term.Usage("usage: "+cmd.UseLine(), "shard: no command given after the name, %q", term.Cut(args[0], 80))
+	}
+	return hold.MisplacedFlag(cmd, args)
+}
+
+// run is the command. Its flags are checked by check.
+func (f *flags) run(g *conn.Flags, cmd *cobra.Command, args []string) error {
+	path, err := g.PlainPath(args[0])
+	if err != nil {
+		return err
+	}
+	t, err := g.Target()
+	if err != nil {
+		return err
+	}
+	owner, labels, err := f.who.Read()
+	if err == nil {
+		err = f.codes.Check()
+	}
+	if err != nil {
+		return err
+	}
+	command := job.Dashless(args)
+	file, err := exec.LookPath(command[0])
+	if err != nil {
+		return job.CannotRun(command[0], err)
+	}
+	w := &sharder{
+		plan:  hold.Plan{Flags: g, Target: t, Command: cmd.Name(), Name: args[0], Path: path, Who: owner, Labels: labels},
+		count: f.count, file: file, command: command, killAfter: f.killAfter, why: f.wait.Why, try: f.wait.Try,
+		say: g.Log.NewSayer(os.Stderr), hurry: make(chan struct{}), crew: newCrew(),
+	}
+	if w.plan.Metrics, err = f.metrics.Open(cmd, shardLabel(path)); err != nil {
+		return err
+	}
+	defer w.plan.Metrics.Close()
+	w.plan.Metrics.Expect(path + "/shards/{*}")
+	return f.codes.End(w.run())
 }
 
 // A sharder is one process of the subcommand shard.
 type sharder struct {
-	*conn.Flags
-	target    conn.Target
-	name      string // as the user gave it
-	path      string
+	plan      hold.Plan
 	count     int
 	why       string
-	who       string // instead of user@host:pid
-	labels    map[string]string
 	try       bool
 	file      string // of the command
 	command   []string
@@ -178,7 +146,6 @@ type sharder struct {
 	say       *term.Sayer
 	hurry     chan struct{} // closed when the commands must be killed
 	crew      *crew
-	metrics   *hold.Metrics // of --metrics; nil without
 }
 
 // errTold is the cause of a context that a signal has ended.
@@ -187,7 +154,7 @@ var errTold = errors.New("a signal ended the work")
 // run implements the subcommand. The command line is checked.
 func (w *sharder) run() error {
 	defer w.say.Flush()
-	w.metrics.Announce(w.say)
+	w.plan.Metrics.Announce(w.say)
 	// If there can be no watchdog, find out before the first shard.
 	sup, err := supervise.Start(watchdog.IsHost)
 	if err != nil {
@@ -230,7 +197,7 @@ func (w *sharder) outcome(told os.Signal, err error) error {
 		return w.failed(err)
 	}
 	if !errors.Is(err, errTold) {
-		w.say.Line("%s: %v", term.Escape(w.name), term.Escape(err.Error()))
+		w.say.Line("%s: %v", term.Escape(w.plan.Name), term.Escape(err.Error()))
 	}
 	if told == syscall.SIGTERM {
 		return nil
@@ -249,41 +216,40 @@ func (w *sharder) failed(err error) error {
 	}
 	switch {
 	case errors.Is(err, shards.ErrCount):
-		return term.Misconfigured("give the same --count as the other processes, or stop all of them before the number changes", "%s: %w", w.name, reason)
+		return term.Misconfigured("give the same --count as the other processes, or stop all of them before the number changes", "%s: %w", w.plan.Name, reason)
 	case errors.Is(err, holdfast.ErrKind):
-		return term.Misconfigured("", "%s: %w", w.name, reason) // the error says what to do
+		return term.Misconfigured("", "%s: %w", w.plan.Name, reason) // the error says what to do
 	}
-	return w.target.Explain(err)
+	return w.plan.Target.Explain(err)
 }
 
 // work has shards until ctx ends or something fails.
 func (w *sharder) work(ctx context.Context) error {
 	var patience time.Duration // for ever
 	if w.try {
-		patience = w.Timeout
+		patience = w.plan.Flags.Timeout
 	}
-	c, err := w.Connect(ctx, w.target, patience, w.say)
+	c, err := w.plan.Flags.Connect(ctx, w.plan.Target, patience, w.say)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	w.metrics.Connected(c.Contact)
+	w.plan.Metrics.Connected(c.Contact)
 	session, err := c.Client.Session(ctx)
 	if err == nil {
-		err = conn.Granted(w.Flags, session.Timeout())
+		err = conn.Granted(w.plan.Flags, session.Timeout())
 	}
 	if err != nil {
 		return err
 	}
-	if least := 2 * supervise.KillMargin; session.Timeout() < least {
-		return term.Usage("give --session-timeout "+duration.Text(least)+" or more",
-			"session timeout %v is too short: holdfast kills a command %v before its lock expires", session.Timeout(), supervise.KillMargin)
+	if err := hold.LongEnough(session); err != nil {
+		return err
 	}
 	w.grace = job.GraceOf(session.Timeout())
 	// A command that the kernel cannot kill keeps its shard, as with run.
 	const never = time.Duration(math.MaxInt64)
-	set := shards.New(c.Client, w.path, w.count, shards.WithMoveLimit(never),
-		shards.WithLock(holdfast.WithOwner(w.who), holdfast.WithReason(w.why), holdfast.WithLabels(w.labels), w.metrics.Observed()))
+	set := shards.New(c.Client, w.plan.Path, w.count, shards.WithMoveLimit(never),
+		shards.WithLock(holdfast.WithOwner(w.plan.Who), holdfast.WithReason(w.why), holdfast.WithLabels(w.plan.Labels), w.plan.Metrics.Observed()))
 	if w.try {
 		if err := w.vacant(ctx, set); err != nil {
 			return err
@@ -294,7 +260,7 @@ func (w *sharder) work(ctx context.Context) error {
 
 // vacant fails if other processes leave no shard for this one.
 func (w *sharder) vacant(ctx context.Context, set *shards.Shards) error {
-	ctx, stop := context.WithTimeoutCause(ctx, hold.TryPatience*w.Timeout, hold.ErrUndecided)
+	ctx, stop := context.WithTimeoutCause(ctx, hold.TryPatience*w.plan.Flags.Timeout, hold.ErrUndecided)
 	defer stop()
 	workers, err := set.Assignment(ctx)
 	if err != nil {
@@ -309,13 +275,13 @@ func (w *sharder) vacant(ctx context.Context, set *shards.Shards) error {
 	if len(present) < w.count {
 		return nil
 	}
-	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: every shard has a process: %s", w.name, term.Cut(strings.Join(present, ", "), 200))}
+	return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: every shard has a process: %s", w.plan.Name, term.Cut(strings.Join(present, ", "), 200))}
 }
 
 // keep runs the command of a shard until the command has ended with code 0 or ctx ends.
 func (w *sharder) keep(ctx context.Context, path string, s shards.Shard) error {
 	warn := func(format string, args ...any) {
-		w.say.Line("%s: shard %d: %s", term.Escape(w.name), s.Number, term.Escape(fmt.Sprintf(format, duration.InMessage(args)...)))
+		w.say.Line("%s: shard %d: %s", term.Escape(w.plan.Name), s.Number, term.Escape(fmt.Sprintf(format, duration.InMessage(args)...)))
 	}
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		if ctx.Err() != nil || !w.crew.enter() {
@@ -367,9 +333,10 @@ func (w *sharder) once(ctx context.Context, path string, s shards.Shard, warn fu
 	signals, kill, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
 	defer close(over)
 	go w.stop(ctx, s, signals, kill, over, warn)
-	k := &hold.Taker{Flags: w.Flags, Target: w.target, Name: w.name, Path: path, Who: w.who}
+	plan := w.plan
+	plan.Path = path
 	return sup.Run(
-		supervise.Command{Path: w.file, Args: w.command, Env: job.Environ(append(k.Environment(s.Hold),
+		supervise.Command{Path: w.file, Args: w.command, Env: job.Environ(append(plan.Environment(s.Hold),
 			"HOLDFAST_SHARD="+strconv.Itoa(s.Number),
 			"HOLDFAST_SHARDS="+strconv.Itoa(w.count),
 		))},
@@ -464,3 +431,51 @@ func shardLabel(path string) func(string) string {
 		return lock
 	}
 }
+
+const help = `shard spreads N numbered shards over all processes that call it with the same NAME, and runs the
+command once for each shard that this process has. Each shard is a lock with a fencing token, so no two
+processes have the same shard at a time. The processes share the shards evenly, to within one. A join or
+a leave moves few shards, and counts after a second. All processes must give the same N.
+
+If a shard moves to another process, its command gets TERM, and KILL after --kill-after. The shard is
+released only when the command and all processes that it started have ended.
+
+A command that ends with code 0 is done: it does not run again until the shard has moved or was lost and
+comes back. A command that ends with another code runs again while this process has the shard, after a
+pause of one second. The pause doubles up to a minute. The token stays the same.
+
+If holdfast cannot prove that it still has a shard, it stops the command before another process can have
+the shard: TERM five seconds before the lock expires, or a third of the session timeout if that is less,
+and KILL 250ms before. The guarantees for a command are those of run: see holdfast run --help. If the
+shard is still due to this process afterwards, shard acquires it again.
+
+A signal such as INT (ctrl-C) or TERM stops all commands as above, releases the shards and ends shard. A
+second signal kills the commands. The commands read nothing from stdin, and they never get the terminal:
+ctrl-Z stops only shard, and the commands end when the session timeout has passed. For each command there
+is a watchdog process.
+
+The command's environment has HOLDFAST_SHARD (its number, from 0), HOLDFAST_SHARDS (N), HOLDFAST_LOCK
+(NAME), HOLDFAST_TOKEN (the fencing token, a number that grows from holder to holder of the shard),
+HOLDFAST_TOKENS (the same), HOLDFAST_SESSION, HOLDFAST_OWNER (the holder's name in ls and status) and
+HOLDFAST_SERVER (the server of the locks, which a holdfast in the command uses, too). The locks of the
+shards are NAME/shards/0000 and so on, for ls and status.
+
+Of the flags of run, shard has --why, --who, --label, --kill-after, -n and -E. With -n, shard does not join if the
+other processes have all shards.
+
+`
+
+const helpEnd = ` All shards
+share the value NAME/shards/{*}.
+
+Exit codes:
+  0      TERM ended shard
+  75     busy: the other processes have all shards (--try); no command ran. -E chooses another code
+  125    holdfast failed, other processes have another N, or the command line is wrong
+  126    the command cannot be executed
+  127    the command was not found
+  128+N  signal N, other than TERM, ended shard. After INT (ctrl-C) or QUIT, shard ends by that signal, and so does
+         the script or the loop around it`
+
+const examples = `  holdfast shard --count 16 orders -- ./consume
+  holdfast shard --count 4 mail -- sh -c './send --part "$HOLDFAST_SHARD"'`
