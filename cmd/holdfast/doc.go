@@ -13,12 +13,9 @@
 // Without configuration, the locks are in a directory that the user's processes share. --server or
 // HOLDFAST_SERVER gives a ZooKeeper ensemble instead.
 //
-// Files beside those of a subcommand's name: root.go (the command line), topics.go (help), beside.go (the programs beside
-// this one). run, lock and unlock are in internal/cli/hold, elect and shard in the packages below it, serve, check and
-// backup in internal/cli/serve.
-// Flags of the client commands, configuration files and connections are in internal/cli/conn, tables, messages and exit
-// codes in internal/cli/term, the start of the detached host of a file:// store in internal/cli/host, the columns of ls and status in
-// internal/cli/see, and completion in internal/cli/complete.
+// The commands are in packages below internal/cli, most of them named after the command. internal/cli/root lists them. Flags of the
+// client commands, configuration files and connections are in internal/cli/conn, tables, messages and exit codes in
+// internal/cli/term.
 //
 // # Goroutines
 //

@@ -17,7 +17,10 @@ func TestLongInputIsNotPrinted(t *testing.T) {
 	lines := [][]string{{long}, {"--" + long}, {"version", long}, {"help", long}, {"completion", long}, {"config", long}, {"run", "--" + long}}
 	for _, name := range []string{"run", "ls", "version", "serve"} {
 		root := newRoot()
-		cmd, _ := find(root, []string{name})
+		cmd, _, err := root.Find([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.NoOptDefVal == "" && f.Value.Type() != "string" && f.Value.Type() != "stringArray" {
 				lines = append(lines, []string{name, "--" + f.Name, long})

@@ -5,13 +5,18 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
 
 	"holdfast/internal/cli/dashboard"
 	"holdfast/internal/cli/mcp"
 	"holdfast/internal/cli/program"
+	"holdfast/internal/cli/root"
 	"holdfast/internal/cli/tf"
 	"holdfast/internal/cli/top"
 )
+
+// newRoot returns the command.
+func newRoot() *cobra.Command { return root.New(licenses) }
 
 // TestMain lets this test binary run as the command under test, too.
 func TestMain(m *testing.M) {

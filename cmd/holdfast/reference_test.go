@@ -64,7 +64,7 @@ func reference(root *cobra.Command) string {
 	}
 	var all []*cobra.Command
 	for _, cmd := range man.Commands(root)[1:] {
-		if of, ok := programs[cmd.Name()]; ok && isBeside(cmd) {
+		if of, ok := programs[cmd.Name()]; ok && cmd.DisableFlagParsing {
 			all = append(all, slices.DeleteFunc(man.Commands(of()), func(c *cobra.Command) bool { return c.Name() == "man" })...)
 		} else if !cmd.IsAdditionalHelpTopicCommand() {
 			all = append(all, cmd)

@@ -150,7 +150,7 @@ func TestTheOverview(t *testing.T) {
 		}
 	}
 	for _, cmd := range newRoot().Commands() {
-		if beside := isBeside(cmd); !beside && cmd.IsAvailableCommand() && cmd.Name() != "help" && !slices.Contains(listed, cmd.Name()) {
+		if beside := cmd.DisableFlagParsing; !beside && cmd.IsAvailableCommand() && cmd.Name() != "help" && !slices.Contains(listed, cmd.Name()) {
 			t.Errorf("%s is in none of the four groups", cmd.Name())
 		}
 	}
@@ -165,7 +165,7 @@ func TestTheOverview(t *testing.T) {
 // -h of a command without a short help is its whole help.
 func TestTheOtherCommandsHaveOneHelp(t *testing.T) {
 	for _, cmd := range newRoot().Commands() {
-		if slices.Contains(short, cmd.Name()) || isBeside(cmd) || !cmd.IsAvailableCommand() {
+		if slices.Contains(short, cmd.Name()) || cmd.DisableFlagParsing || !cmd.IsAvailableCommand() {
 			continue
 		}
 		if text := helpOf(t, cmd.Name(), "-h"); text != helpOf(t, cmd.Name(), "--help") || !strings.Contains(text, "Usage:\n") {

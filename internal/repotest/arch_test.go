@@ -18,35 +18,36 @@ import (
 
 // The arrows of the design: which package may import which. They point down only.
 //
-//	shards → holdfast, internal/balance, internal/queue, internal/queue/names, zk     cmd/holdfast → shards
+//	shards → holdfast, internal/balance, internal/queue, internal/queue/names, zk     internal/cli → shards
 //	holdfast, once, shards, reserve → internal/lend     internal/lend → internal/queue, zk
-//	holdfast, cmd/holdfast, internal/lockwatch, internal/locks → internal/budget
-//	cmd/holdfast → internal/cli/conn → internal/cli/host, internal/cli/term
-//	cmd/holdfast → internal/cli/bench → internal/cli/conn, holdfast
-//	cmd/holdfast → internal/cli/ls, internal/cli/status, internal/cli/history → internal/cli/see     internal/cli/watch → internal/lockwatch
-//	cmd/holdfast → internal/cli/graph → internal/cli/deadlock, internal/waitgraph     cmd/holdfast → internal/cli/sessions → internal/cli/act, internal/deed
-//	cmd/holdfast → internal/cli/serve → internal/cli/certs, internal/cli/host, internal/daemon, zklocal, zkserver
-//	cmd/holdfast → internal/cli/doctor → internal/cli/conn, internal/cli/job, internal/cli/see
-//	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
+//	holdfast, internal/cli, internal/lockwatch, internal/locks → internal/budget
+//	internal/cli/root → internal/cli/conn → internal/cli/host, internal/cli/term
+//	cmd/holdfast → internal/cli/root
+//	internal/cli/root → internal/cli/bench → internal/cli/conn, holdfast
+//	internal/cli/root → internal/cli/ls, internal/cli/status, internal/cli/history → internal/cli/see     internal/cli/watch → internal/lockwatch
+//	internal/cli/root → internal/cli/graph → internal/cli/deadlock, internal/waitgraph     internal/cli/root → internal/cli/sessions → internal/cli/act, internal/deed
+//	internal/cli/root → internal/cli/serve → internal/cli/certs, internal/cli/host, internal/daemon, zklocal, zkserver
+//	internal/cli/root → internal/cli/doctor → internal/cli/conn, internal/cli/job, internal/cli/see
+//	internal/cli → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
 //	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/locks, internal/waitgraph
 //	holdfast → internal/tenure     internal/tenure → internal/queue, internal/queue/names, zk
 //	holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
-//	cmd/holdfast → internal/locks, internal/waitgraph     internal/locks → holdfast, reserve, internal/lend, internal/waitgraph, internal/queue, internal/queue/names, zk
-//	cmd/holdfast, internal/cli, internal/supervise, ui → internal/duration
-//	cmd/holdfast → internal/deed     internal/deed → holdfast, zk, internal/locks
-//	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
-//	reserve → holdfast, internal/lend, internal/queue, zk     cmd/holdfast, internal/deed → reserve
-//	layout → holdfast     cmd/holdfast, ui → layout
+//	internal/cli → internal/locks, internal/waitgraph     internal/locks → holdfast, reserve, internal/lend, internal/waitgraph, internal/queue, internal/queue/names, zk
+//	internal/cli, internal/supervise, ui → internal/duration
+//	internal/cli → internal/deed     internal/deed → holdfast, zk, internal/locks
+//	internal/cli → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
+//	reserve → holdfast, internal/lend, internal/queue, zk     internal/cli, internal/deed → reserve
+//	layout → holdfast     internal/cli, ui → layout
 //	fence → holdfast
-//	cmd/holdfast → once     once → holdfast, internal/queue, internal/queue/names, zk
-//	cmd/holdfast, cmd/holdfast-mcp → internal/cli/program → internal/cli/complete, internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
+//	internal/cli → once     once → holdfast, internal/queue, internal/queue/names, zk
+//	internal/cli/root, cmd/holdfast-mcp → internal/cli/program → internal/cli/complete, internal/cli/conn, internal/cli/man → internal/cli/version → internal/cli/term
 //	cmd/holdfast-ui → internal/cli/dashboard → ui, zk, internal/daemon, internal/htpasswd, internal/cli/certs, internal/cli/passwd, internal/cli/program
 //	cmd/holdfast-mcp → internal/cli/mcp → internal/cli/outer, holdfast, internal/waitgraph
-//	cmd/holdfast, internal/cli/mcp → internal/cli/show, internal/cli/who     internal/cli/show → internal/locks, reserve     internal/cli/who → internal/cli/conn
+//	internal/cli/hold, internal/cli/mcp → internal/cli/show, internal/cli/who     internal/cli/show → internal/locks, reserve     internal/cli/who → internal/cli/conn
 //	cmd/holdfast-top → internal/cli/top → internal/cli/act, internal/cli/kind, internal/cli/program, internal/cli/see
-//	cmd/holdfast, internal/cli/complete → internal/cli/see → internal/cli/show, internal/locks, once, reserve     internal/cli/kind → internal/locks, layout
-//	cmd/holdfast → internal/cli/hold/elect, internal/cli/hold/shard → internal/cli/hold → internal/cli/act, internal/cli/job, internal/cli/outer, internal/cli/see, internal/watchdog
+//	internal/cli/ls, internal/cli/complete → internal/cli/see → internal/cli/show, internal/locks, once, reserve     internal/cli/kind → internal/locks, layout
+//	internal/cli/root → internal/cli/hold/elect, internal/cli/hold/shard → internal/cli/hold → internal/cli/act, internal/cli/job, internal/cli/outer, internal/cli/see, internal/watchdog
 //	cmd/holdfast-tf → internal/cli/tf → terraform, internal/cli/act, internal/cli/certs, internal/cli/job, internal/cli/passwd     terraform → holdfast, zk
 //	ui, terraform, internal/cli/passwd, internal/cli/tf → internal/htpasswd → internal/guess     zkserver → internal/guess
 //	ui, terraform, internal/daemon → internal/fair
@@ -390,41 +391,18 @@ var arrows = map[string]part{
 		mayImport: []string{"internal/cli/mcp", "internal/cli/program"},
 		reason:    "the program is its package and a main",
 	},
-	"cmd/holdfast": {
+	"internal/cli/root": {
 		mayImport: []string{
-			"internal/cli/act",
-			"internal/cli/bench",
-			"internal/cli/certs",
-			"internal/cli/complete",
-			"internal/cli/conn",
-			"internal/cli/deadlock",
-			"internal/cli/doctor",
-			"internal/cli/graph",
-			"internal/cli/history",
-			"internal/cli/hold",
-			"internal/cli/hold/elect",
-			"internal/cli/hold/shard",
-			"internal/cli/host",
-			"internal/cli/job",
-			"internal/cli/kind",
-			"internal/cli/ls",
-			"internal/cli/man",
-			"internal/cli/outer",
-			"internal/cli/program",
-			"internal/cli/see",
-			"internal/cli/serve",
-			"internal/cli/sessions",
-			"internal/cli/show",
-			"internal/cli/status",
-			"internal/cli/term",
-			"internal/cli/usage",
-			"internal/cli/version",
-			"internal/cli/watch",
-			"internal/cli/who",
-			"", "internal/budget", "internal/daemon", "internal/deed", "internal/duration", "internal/lend", "internal/locks", "internal/lockwatch", "internal/supervise", "internal/waitgraph", "internal/watchdog", "layout", "once", "reserve", "shards", "zk", "zklocal", "zkserver",
+			"internal/cli/act", "internal/cli/bench", "internal/cli/complete", "internal/cli/conn", "internal/cli/doctor", "internal/cli/graph", "internal/cli/history",
+			"internal/cli/hold", "internal/cli/hold/elect", "internal/cli/hold/shard", "internal/cli/ls", "internal/cli/man", "internal/cli/program", "internal/cli/serve",
+			"internal/cli/sessions", "internal/cli/status", "internal/cli/term", "internal/cli/usage", "internal/cli/version", "internal/cli/watch",
 		},
-		external: []string{"*"},
-		reason:   "the command is put together from the packages that programs use: what it needs from further down, they must offer",
+		external: []string{"github.com/spf13"},
+		reason:   "the command is a list of its commands: what they do, they offer, and the programs beside it are no part of it",
+	},
+	"cmd/holdfast": {
+		mayImport: []string{"internal/cli/program", "internal/cli/root"},
+		reason:    "the program is its package and a main",
 	},
 }
 
@@ -596,7 +574,7 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"once", "holdfast/internal/lend", ""},
 		{"once", "holdfast/internal/tenure", "never a tenure"},
 		{"", "holdfast/once", "no server"},
-		{"cmd/holdfast", "holdfast/once", ""},
+		{"internal/cli/act", "holdfast/once", ""},
 		{"chaos", "holdfast", ""},
 		{"chaos", "github.com/anishathalye/porcupine", ""},
 		{"chaos", "holdfast/zkserver", "made to fail"},
@@ -612,8 +590,10 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"ui", "holdfast", ""},
 		{"ui", "holdfast/zkserver", "whatever server"},
 		{"ui", "holdfast/internal/deed", ""},
-		{"cmd/holdfast", "holdfast/internal/deed", ""},
-		{"cmd/holdfast", "holdfast/internal/cli/conn", ""},
+		{"internal/cli/sessions", "holdfast/internal/deed", ""},
+		{"internal/cli/root", "holdfast/internal/cli/conn", ""},
+		{"cmd/holdfast", "holdfast/internal/cli/root", ""},
+		{"cmd/holdfast", "holdfast/internal/cli/hold", "a main"},
 		{"internal/cli/conn", "holdfast/internal/cli/term", ""},
 		{"internal/cli/conn", "github.com/spf13/cobra", ""},
 		{"internal/cli/conn", "charm.land/bubbletea/v2", "no library of one"},
@@ -621,12 +601,12 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"internal/cli/term", "holdfast/internal/cli/conn", "no server"},
 		{"internal/cli/host", "holdfast/zk", "no clients"},
 		{"zklocal", "holdfast/internal/cli/host", "above it"},
-		{"cmd/holdfast", "holdfast/internal/cli/mcp", "they must offer"},
-		{"cmd/holdfast", "github.com/modelcontextprotocol/go-sdk/mcp", ""}, // TestTheCommandLinksLittle sees it
+		{"internal/cli/root", "holdfast/internal/cli/mcp", "no part of it"},
+		{"internal/cli/root", "github.com/modelcontextprotocol/go-sdk/mcp", "no part of it"},
 		{"cmd/holdfast-mcp", "holdfast/internal/cli/mcp", ""},
 		{"cmd/holdfast-mcp", "holdfast/zk", "a main"},
-		{"cmd/holdfast", "holdfast/ui", "they must offer"},
-		{"cmd/holdfast", "holdfast/internal/cli/dashboard", "they must offer"},
+		{"internal/cli/root", "holdfast/ui", "no part of it"},
+		{"internal/cli/root", "holdfast/internal/cli/dashboard", "no part of it"},
 		{"cmd/holdfast-ui", "holdfast/internal/cli/dashboard", ""},
 		{"cmd/holdfast-ui", "holdfast/ui", "a main"},
 		{"internal/cli/dashboard", "holdfast/ui", ""},
@@ -634,7 +614,7 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"internal/cli/mcp", "holdfast/internal/locks", ""},
 		{"internal/cli/mcp", "charm.land/bubbletea/v2", "no other command"},
 		{"internal/cli/mcp", "holdfast/ui", "no other command"},
-		{"cmd/holdfast", "holdfast/internal/cli/top", "they must offer"},
+		{"internal/cli/root", "holdfast/internal/cli/top", "no part of it"},
 		{"cmd/holdfast-top", "holdfast/internal/cli/top", ""},
 		{"internal/cli/top", "charm.land/bubbletea/v2", ""},
 		{"internal/cli/see", "charm.land/bubbletea/v2", "no command"},
@@ -647,7 +627,7 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"cmd/holdfast-tf", "holdfast/terraform", "a main"},
 		{"internal/cli/tf", "holdfast/terraform", ""},
 		{"internal/cli/tf", "holdfast/zkserver", "hosts no store"},
-		{"cmd/holdfast", "holdfast/terraform", "they must offer"},
+		{"internal/cli/root", "holdfast/terraform", "no part of it"},
 		{"internal/deed", "holdfast", ""},
 		{"internal/deed", "holdfast/ui", "knows no request"},
 		{"internal/deed", "github.com/spf13/cobra", "flags"},
@@ -656,12 +636,12 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"internal/daemon", "github.com/spf13/pflag", "flags"},
 		{"internal/daemon", "github.com/coreos/go-systemd/v22/dbus", "no clients"},
 		{"zkserver", "holdfast/internal/daemon", "must not need a client"},
-		{"cmd/holdfast", "holdfast/internal/daemon", ""},
-		{"cmd/holdfast", "holdfast/zklocal", ""},
-		{"cmd/holdfast", "github.com/spf13/cobra", ""},
+		{"internal/cli/serve", "holdfast/internal/daemon", ""},
+		{"internal/cli/serve", "holdfast/zklocal", ""},
+		{"internal/cli/root", "github.com/spf13/cobra", ""},
 		{"cmd/holdfast", "log", ""},
 		{"cmd/holdfast", "testing", "machinery"},
-		{"cmd/holdfast", "holdfast/zkproto", "they must offer"},
+		{"internal/cli/root", "holdfast/zkproto", "no part of it"},
 		{"zkserver", "holdfast/cmd/holdfast", "above the command"},
 		{"helpers", "fmt", "no place in the design"},
 	}

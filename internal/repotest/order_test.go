@@ -79,6 +79,10 @@ var readings = []reading{
 		order: `serve listen config reload auth limits backup check`,
 	},
 	{
+		dir: "internal/cli/root", pkg: "holdfast/internal/cli/root", atMost: 1,
+		order: `root topics completion beside version`,
+	},
+	{
 		dir: "internal/cli/ls", pkg: "holdfast/internal/cli/ls", atMost: 0,
 		order: `ls live`,
 	},

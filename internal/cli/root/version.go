@@ -1,7 +1,6 @@
-package main
+package root
 
 import (
-	_ "embed"
 	"fmt"
 	"io"
 
@@ -11,13 +10,7 @@ import (
 	"holdfast/internal/cli/version"
 )
 
-// The licences of all that is linked on any system, which they demand to be shown. TestLicensesAreOfWhatIsLinked
-// writes the file.
-//
-//go:embed licenses.txt
-var licenses string
-
-func newVersion() *cobra.Command {
+func newVersion(licenses string) *cobra.Command {
 	var format term.Format
 	var showLicenses bool
 	cmd := &cobra.Command{
