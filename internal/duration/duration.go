@@ -5,15 +5,12 @@ package duration
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 )
 
 const day = 24 * time.Hour
-
-var days = regexp.MustCompile(`^([+-]?)([0-9]+)d`)
 
 // Parse reads a duration as [time.ParseDuration] does, with seconds as the unit of a bare number and with days of 24
 // hours at the front. It is the inverse of [Text].
@@ -26,27 +23,28 @@ func Parse(text string) (time.Duration, error) {
 		}
 		return time.Duration(ns), nil
 	}
-	front := days.FindStringSubmatch(text)
-	if front == nil {
+	front, rest, hasDays := strings.Cut(text, "d")
+	number := strings.TrimLeft(front, "+-")
+	if !hasDays || number == "" || len(front)-len(number) > 1 || strings.Trim(number, "0123456789") != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {
 			return 0, wrong
 		}
 		return d, nil
 	}
-	n, err := strconv.ParseInt(front[2], 10, 64)
+	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n > int64(math.MaxInt64/day)-1 {
 		return 0, wrong
 	}
 	sum := time.Duration(n) * day
-	if rest := strings.TrimPrefix(text, front[0]); rest != "" {
+	if rest != "" {
 		d, err := time.ParseDuration(rest)
 		if err != nil || d < 0 || d >= day {
 			return 0, wrong
 		}
 		sum += d
 	}
-	if front[1] == "-" {
+	if front[0] == '-' {
 		sum = -sum
 	}
 	return sum, nil

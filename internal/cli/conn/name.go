@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"holdfast/internal/cli/term"
 	"holdfast/zk"
@@ -42,7 +43,7 @@ func (g *Flags) LockPath(name string) (string, error) {
 		if strings.HasPrefix(part, ProbePrefix) {
 			return "", term.Usage("", "lock name %q: %s is for the nodes of holdfast doctor: choose another name", short, ProbePrefix)
 		}
-		if placeLike.MatchString(part) {
+		if placeLike(part) {
 			return "", term.Usage("", "lock name %q: a lock above it would mistake %q for a place in its queue: choose another name", short, term.Cut(part, 100))
 		}
 	}
@@ -61,9 +62,17 @@ func (g *Flags) PlainPath(name string) (string, error) {
 // TreePart begins the names of the queues of a tree, which are locks of their own in ls and status.
 const TreePart = "%2F"
 
-// placeLike matches the names that holdfast and its peers give to places in a queue. Below a lock, a
+// placeLike reports whether a name is like those that holdfast and its peers give to places in a queue. Below a lock, a
 // directory with such a name looks like a holder that never releases, or like a lock of another kind.
-var placeLike = regexp.MustCompile(`(?:lock-|__WRIT__|__READ__|latch-|__r?lock__|-[RW]-|_lock_|^x--?\d+-|^lock--?\d+-?)(?:\d{10}|-\d{9,10})$`)
+func placeLike(part string) bool {
+	// All of them end in nine digits or more. Most names do not, so a start need not compile the expression.
+	end := part[max(0, len(part)-9):]
+	return len(end) == 9 && strings.Trim(end, "0123456789") == "" && placeForms().MatchString(part)
+}
+
+var placeForms = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:lock-|__WRIT__|__READ__|latch-|__r?lock__|-[RW]-|_lock_|^x--?\d+-|^lock--?\d+-?)(?:\d{10}|-\d{9,10})$`)
+})
 
 // CheckNamespace returns an error if the namespace is no path.
 func (g *Flags) CheckNamespace() error {

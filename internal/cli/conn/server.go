@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"holdfast"
@@ -300,7 +301,7 @@ func (g *Flags) Ask(ctx context.Context, f func(context.Context, *zk.Client) err
 // Software returns the version in an answer to srvr. other is the name and the version of a server that is not Apache
 // ZooKeeper, or holdfast serve, which answers as ZooKeeper does.
 func Software(text []byte) (version, other string) {
-	m := versionLine.FindSubmatch(text)
+	m := versionLine().FindSubmatch(text)
 	if m == nil {
 		return "", ""
 	}
@@ -311,4 +312,4 @@ func Software(text []byte) (version, other string) {
 	return version, other
 }
 
-var versionLine = regexp.MustCompile(`(?m)^([\w .-]{1,60}) version: ([^\s,]{1,60})`)
+var versionLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^([\w .-]{1,60}) version: ([^\s,]{1,60})`) })

@@ -206,9 +206,7 @@ func someOf(ctx context.Context) time.Duration {
 	return time.Until(deadline) / 2
 }
 
-var (
-	modeLine = regexp.MustCompile(`(?m)^Mode: ([\w-]{1,30})`)
-)
+var modeLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^Mode: ([\w-]{1,30})`) })
 
 // ask sends the four-letter word srvr and reads the version and the mode. A server may not answer it. A port that
 // wants TLS waits for more.
@@ -222,7 +220,7 @@ func (e *examined) ask(nc net.Conn, patience time.Duration) (version string) {
 		e.answered = true
 		return notServing
 	}
-	if m := modeLine.FindSubmatch(text); m != nil {
+	if m := modeLine().FindSubmatch(text); m != nil {
 		e.mode = string(m[1])
 	}
 	version, other := conn.Software(text)

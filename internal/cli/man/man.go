@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -210,7 +211,7 @@ func DefaultOf(f *pflag.Flag) string {
 	return standard
 }
 
-var tagged = regexp.MustCompile(`^  (\S+(?: \S+)*)  +(\S.*)$`)
+var tagged = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^  (\S+(?: \S+)*)  +(\S.*)$`) })
 
 // roffText writes a help text. Lines without indentation are paragraphs. Indented lines are a list, if each
 // begins with two spaces and one of them has a second column. Others stay as they are.
@@ -232,7 +233,7 @@ func roffText(b *strings.Builder, text string) {
 			}
 		case isList(group):
 			for k, line := range group {
-				if m := tagged.FindStringSubmatch(line); m != nil {
+				if m := tagged().FindStringSubmatch(line); m != nil {
 					fmt.Fprintf(b, ".TP 8\n.B %s\n%s\n", roff(m[1]), roff(m[2]))
 					continue
 				}
@@ -252,7 +253,7 @@ func isList(lines []string) (columns bool) {
 		if strings.HasPrefix(line, "   ") {
 			return false
 		}
-		columns = columns || tagged.MatchString(line)
+		columns = columns || tagged().MatchString(line)
 	}
 	return columns
 }
