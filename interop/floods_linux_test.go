@@ -1,7 +1,10 @@
 package interop
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/base64"
 	"flag"
 	"fmt"
 	"io"
@@ -33,6 +36,7 @@ type flood struct {
 	name      string
 	attackers int
 	rss       int64 // MiB that the server may have at most: its bounds and twice its nodes
+	beside    bool  // it attacks a holdfast tf serve, which is a client of the server
 	attack    func(ctx context.Context, addr string, n int) error
 }
 
@@ -43,7 +47,7 @@ func heavyPath(n int) string { return fmt.Sprintf("/heavy%d", n%heavyNodes) }
 
 // floods have a limit of memory of 2 GiB (GOMEMLIMIT), so a server may have 1 GiB of nodes and 512 MiB of buffers.
 var floods = []flood{
-	{"creates below heavy nodes, 100 in a transaction", 4, 1200, func(ctx context.Context, addr string, n int) error {
+	{name: "creates below heavy nodes, 100 in a transaction", attackers: 4, rss: 1200, attack: func(ctx context.Context, addr string, n int) error {
 		c, err := floodConn(ctx, addr)
 		if err != nil {
 			return err
@@ -65,7 +69,7 @@ var floods = []flood{
 			}
 		}
 	}},
-	{"setACL of heavy nodes", 10, 1200, func(ctx context.Context, addr string, n int) error {
+	{name: "setACL of heavy nodes", attackers: 10, rss: 1200, attack: func(ctx context.Context, addr string, n int) error {
 		c, err := floodConn(ctx, addr)
 		if err != nil {
 			return err
@@ -77,7 +81,7 @@ var floods = []flood{
 			}
 		}
 	}},
-	{"sessions that end below heavy nodes", 4, 1200, func(ctx context.Context, addr string, n int) error {
+	{name: "sessions that end below heavy nodes", attackers: 4, rss: 1200, attack: func(ctx context.Context, addr string, n int) error {
 		c, err := floodConn(ctx, addr)
 		if err != nil {
 			return err
@@ -92,7 +96,7 @@ var floods = []flood{
 		}
 		return c.ask(zkproto.OpCloseSession, empty{})
 	}},
-	{"1,100 silent connections, 1,024 open files", 1100, 700, func(ctx context.Context, addr string, _ int) error {
+	{name: "1,100 silent connections, 1,024 open files", attackers: 1100, rss: 700, attack: func(ctx context.Context, addr string, _ int) error {
 		nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 		if err != nil {
 			return err
@@ -102,7 +106,7 @@ var floods = []flood{
 		_, err = nc.Read(make([]byte, 1))
 		return err
 	}},
-	{"requests of a megabyte that lack their last byte", 900, 700, func(ctx context.Context, addr string, _ int) error {
+	{name: "requests of a megabyte that lack their last byte", attackers: 900, rss: 700, attack: func(ctx context.Context, addr string, _ int) error {
 		c, err := floodConn(ctx, addr)
 		if err != nil {
 			return err
@@ -116,7 +120,31 @@ var floods = []flood{
 		_, err = c.conn.Read(make([]byte, 1))
 		return err
 	}},
-	{"nodes of a megabyte, as many as there is room for", 4, 2800, func(ctx context.Context, addr string, n int) error {
+	{name: "uploads of 300 MB and wrong passwords at holdfast tf serve", attackers: 80, rss: 700, beside: true, attack: func(ctx context.Context, addr string, n int) error {
+		nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		defer context.AfterFunc(ctx, func() { nc.Close() })()
+		password := "correct horse"
+		if n%2 == 0 {
+			password = fmt.Sprint("guess ", n)
+		}
+		login := base64.StdEncoding.EncodeToString([]byte("eve:" + password))
+		if _, err := fmt.Fprintf(nc, "POST /tf/a/b HTTP/1.1\r\nHost: %s\r\nAuthorization: Basic %s\r\nContent-Length: 300000000\r\n\r\n{", addr, login); err != nil {
+			return err
+		}
+		spaces := bytes.Repeat([]byte(" "), 1<<20)
+		for range 300 {
+			if _, err := nc.Write(spaces); err != nil {
+				return err
+			}
+		}
+		_, err = nc.Read(make([]byte, 1))
+		return err
+	}},
+	{name: "nodes of a megabyte, as many as there is room for", attackers: 4, rss: 2800, attack: func(ctx context.Context, addr string, n int) error {
 		c, err := floodConn(ctx, addr)
 		if err != nil {
 			return err
@@ -258,7 +286,11 @@ func measureFlood(t *testing.T, number int, name, addr string, pid int) (string,
 	}
 	before := round()
 	wrote := bytesWritten(t, pid)
-	stop := startFlood(t, number, addr)
+	target := addr
+	if floods[number].beside {
+		target = startBackend(t, "zk://"+addr)
+	}
+	stop := startFlood(t, number, target)
 	during := round()
 	stop()
 	wrote = bytesWritten(t, pid) - wrote
@@ -271,6 +303,37 @@ func measureFlood(t *testing.T, number int, name, addr string, pid int) (string,
 		residentPeak(t, pid), float64(wrote)/1e6)
 	t.Log(row)
 	return row, during[1]
+}
+
+// startBackend starts a backend for Terraform with a user, as a client of a server, and returns its address.
+func startBackend(t *testing.T, server string) string {
+	t.Helper()
+	passwd := exec.Command(holdfastBin(t), "tf", "passwd", "eve")
+	passwd.Stdin = strings.NewReader("correct horse\n")
+	line, err := passwd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(users, line, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(holdfastBin(t), "tf", "serve", "--server", server, "--listen", "127.0.0.1:0", "--users", users)
+	cmd.Env = append(os.Environ(), "GOMEMLIMIT=2GiB")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	text, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimPrefix(strings.TrimSpace(text), "listening http://")
 }
 
 // startFlood starts the attackers.

@@ -1,13 +1,10 @@
 package terraform_test
 
 import (
-	"bytes"
 	"crypto/md5"
 	"encoding/base64"
-	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"holdfast/terraform"
@@ -251,48 +248,6 @@ func TestCredentials(t *testing.T) {
 		if err := new(terraform.Credentials).ParseTokens(bad); err == nil || strings.Contains(err.Error(), "short\"") {
 			t.Errorf("ParseTokens(%q): %v", bad, err)
 		}
-	}
-}
-
-// Guesses from one address have to wait, also with the right password of another user. A client whose password was right
-// before waits only for guesses at its own name: otherwise its password could be guessed without a delay.
-func TestGuessesHaveToWait(t *testing.T) {
-	var cred terraform.Credentials
-	if err := cred.ParseUsers(userLine(t, "alice", "s3cret:x") + "\n" + userLine(t, "bob", "hunter22")); err != nil {
-		t.Fatal(err)
-	}
-	var admitted atomic.Int64
-	var said bytes.Buffer
-	b := newBackend(t, func(c *terraform.Config) {
-		c.Credentials = cred
-		c.Logger = slog.New(slog.NewTextHandler(&said, nil))
-		c.Admitted = func(*http.Request, ...string) bool { admitted.Add(1); return true }
-	})
-	c := b.client("a1")
-	get := func(user, password string) answer {
-		return c.do("GET", c.base, nil, "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
-	}
-	want(t, "alice", get("alice", "s3cret:x"), 404)
-	for range 5 {
-		want(t, "guess", get("bob", "guess"), 401)
-	}
-	want(t, "guess too many", get("bob", "guess"), 429)
-	want(t, "bob", get("bob", "hunter22"), 429)
-	want(t, "alice again", get("alice", "s3cret:x"), 404)
-	guesses := 0
-	for get("alice", "guess").status == 401 {
-		guesses++
-	}
-	if guesses != 5 {
-		t.Errorf("%d guesses at the password of a client at work; want 5", guesses)
-	}
-	want(t, "alice after guesses at her name", get("alice", "s3cret:x"), 429)
-	if n := admitted.Load(); n != 2 {
-		t.Errorf("%d requests admitted; want 2", n)
-	}
-	b.http.Close()
-	if text := said.String(); strings.Count(text, `"terraform: login refused" name=`) != 10 || strings.Contains(text, "guess") || strings.Contains(text, "s3cret") {
-		t.Errorf("the log has %s", text)
 	}
 }
 

@@ -8,17 +8,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast/terraform"
+	"holdfast/zk"
 )
 
 // begin sends the beginning of a request and leaves its connection open.
@@ -29,6 +33,7 @@ func (b *backend) begin(text string) net.Conn {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() { c.Close() })
+	_ = c.(*net.TCPConn).SetReadBuffer(4096)
 	if _, err := io.WriteString(c, text); err != nil {
 		b.t.Fatal(err)
 	}
@@ -76,17 +81,17 @@ func TestSlowDownloadsLeaveOthersTheirTurns(t *testing.T) {
 	b := newBackend(t)
 	c := b.client("a1")
 	want(t, "LOCK", c.lock(), 200)
-	want(t, "POST", c.post(incompressible(1, 20<<20)), 200)
-	for range 8 {
+	want(t, "POST", c.post(incompressible(1, 8<<20)), 200)
+	for range 5 {
 		slow := b.begin("GET /tf/app/default HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
 		_ = slow.SetReadDeadline(time.Now().Add(patience / 2))
 		if line, err := bufio.NewReaderSize(slow, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 			t.Fatalf("%q, %v", line, err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if got, err := c.try(ctx, "GET", c.base, nil); err != nil || len(got.body) < 20<<20 {
+	if got, err := c.try(ctx, "GET", c.base, nil); err != nil || len(got.body) < 8<<20 {
 		t.Errorf("%v, %d bytes", err, len(got.body))
 	}
 }
@@ -98,7 +103,6 @@ func TestUploadsAreShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBackend(t, func(c *terraform.Config) { c.Credentials, c.MaxState = cred, 1<<20 }) // so 4 MiB are for all
-	basic := func(u, p string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(u+":"+p)) }
 	bob, eve := basic("bob", "hunter22"), basic("eve", "s3cret:x")
 	c := b.client("a1")
 	want(t, "LOCK", c.do("LOCK", c.base+"/lock", c.json(), "Authorization", bob), 200)
@@ -130,7 +134,6 @@ func TestWaitersAreShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBackend(t, func(c *terraform.Config) { c.Credentials, c.MaxWaiters, c.Poll = cred, 4, time.Minute })
-	basic := func(u, p string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(u+":"+p)) }
 	lock := func(id, who string) answer {
 		c := b.client(id)
 		return c.do("LOCK", c.base+"/lock", c.json(), "Authorization", who)
@@ -207,23 +210,92 @@ func TestALoginDoesNotWaitForGuessers(t *testing.T) {
 	crowd.Wait()
 }
 
+// A doorway is a Backend that needs no server: it keeps no states, so whoever is admitted gets 501.
+type doorway struct {
+	t *testing.T
+	*terraform.Backend
+	said bytes.Buffer
+}
+
+func newDoorway(t *testing.T, cred terraform.Credentials, edit ...func(*terraform.Config)) *doorway {
+	d := &doorway{t: t}
+	cfg := terraform.Config{Client: new(zk.Client), LocksOnly: true, Credentials: cred, Logger: slog.New(slog.NewTextHandler(&d.said, nil))}
+	for _, e := range edit {
+		e(&cfg)
+	}
+	var err error
+	if d.Backend, err = terraform.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *doorway) get(authorization string) int {
+	r := httptest.NewRequestWithContext(d.t.Context(), "GET", "/tf/app/default", nil)
+	r.Header.Set("Authorization", authorization)
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	if (w.Code == 429) != (w.Header().Get("Retry-After") != "") {
+		d.t.Errorf("%d with %v", w.Code, w.Header())
+	}
+	return w.Code
+}
+
+func basic(user, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+// Guesses from one address have to wait, also with the right password of another user. A client whose password was right
+// before waits only for guesses at its own name: otherwise its password could be guessed without a delay.
+func TestGuessesHaveToWait(t *testing.T) {
+	var cred terraform.Credentials
+	if err := cred.ParseUsers(userLine(t, "alice", "s3cret:x") + "\n" + userLine(t, "bob", "hunter22")); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		admitted := 0
+		d := newDoorway(t, cred, func(c *terraform.Config) {
+			c.Admitted = func(*http.Request, ...string) bool { admitted++; return true }
+		})
+		guesses := func(user string) (n int) {
+			for n < 20 && d.get(basic(user, "guess")) == 401 {
+				n++
+			}
+			return n
+		}
+		alice, bob := basic("alice", "s3cret:x"), basic("bob", "hunter22")
+		steps := []int{d.get(alice), guesses("bob"), d.get(bob), d.get(alice), guesses("alice"), d.get(alice)}
+		if want := []int{501, 5, 429, 501, 5, 429}; !slices.Equal(steps, want) {
+			t.Errorf("alice, guesses at bob, bob, alice, guesses at alice, alice: %v; want %v", steps, want)
+		}
+		if admitted != 2 {
+			t.Errorf("%d requests admitted; want 2", admitted)
+		}
+		if text := d.said.String(); strings.Count(text, `"terraform: login refused" name=`) != 10 || strings.Contains(text, "guess") || strings.Contains(text, "s3cret") {
+			t.Errorf("the log has %s", text)
+		}
+		time.Sleep(time.Second)
+		if code := d.get(alice); code != 501 {
+			t.Errorf("alice after the wait: %d", code)
+		}
+	})
+}
+
 // Guesses at tokens have to wait. A right token goes on where it was used before.
 func TestGuessesAtTokensHaveToWait(t *testing.T) {
 	var cred terraform.Credentials
 	if err := cred.ParseTokens("0123456789abcdef0\n0123456789abcdef1\n"); err != nil {
 		t.Fatal(err)
 	}
-	b := newBackend(t, func(c *terraform.Config) { c.Credentials = cred })
-	c := b.client("a1")
-	get := func(token string) answer { return c.do("GET", c.base, nil, "Authorization", "Bearer "+token) }
-	want(t, "a token", get("0123456789abcdef0"), 404)
-	for i := range 5 {
-		want(t, "guess", get(fmt.Sprint("guess", i)), 401)
-	}
-	want(t, "guess too many", get("guess"), 429)
-	want(t, "another token, now", get("0123456789abcdef1"), 429)
-	want(t, "the token in use", get("0123456789abcdef0"), 404)
-	if !bytes.Contains(get("guess").body, []byte("too many")) {
-		t.Error("the refusal does not say why")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorway(t, cred)
+		steps := []int{d.get("Bearer 0123456789abcdef0")}
+		for i := range 6 {
+			steps = append(steps, d.get(fmt.Sprint("Bearer guess", i)))
+		}
+		steps = append(steps, d.get("Bearer 0123456789abcdef1"), d.get("Bearer 0123456789abcdef0"))
+		if want := []int{501, 401, 401, 401, 401, 401, 429, 429, 501}; !slices.Equal(steps, want) {
+			t.Errorf("a token, six guesses, another token, the token in use: %v; want %v", steps, want)
+		}
+	})
 }

@@ -70,17 +70,16 @@ func (s *Server) authenticate(c *conn, r *request) {
 	case r.auth.Scheme == "ip":
 		ok = true
 	case r.auth.Scheme == "digest" && r.auth.Auth != nil:
-		right := func() {}
+		decide := func(bool) {}
 		if name, guessed := s.users.Guessed(r.auth.Auth); guessed {
-			if right, ok = s.mayGuess(c, name); !ok {
+			if decide, ok = s.mayGuess(c, name); !ok {
 				s.finishAnswered(c)
 				return
 			}
 		}
 		var ids []tree.Identity
-		if ids, ok = s.users.ByDigest(r.auth.Auth); s.users.IsRight(ids) {
-			right()
-		}
+		ids, ok = s.users.ByDigest(r.auth.Auth)
+		decide(s.users.IsRight(ids))
 		ok = ok && s.identify(c, ids...)
 	}
 	if !ok {
@@ -93,9 +92,9 @@ func (s *Server) authenticate(c *conn, r *request) {
 // sasl answers one step of SASL DIGEST-MD5.
 func (s *Server) sasl(c *conn, r *request) {
 	if !r.bad {
-		right, early := func() {}, false
+		decide, early := func(bool) {}, false
 		answer, ids, ok := c.owned.sasl.Step(&s.users, r.sasl.Token, func(name string) (ok bool) {
-			right, ok = s.mayGuess(c, name)
+			decide, ok = s.mayGuess(c, name)
 			early = !ok
 			return ok
 		})
@@ -103,9 +102,7 @@ func (s *Server) sasl(c *conn, r *request) {
 			s.finishAnswered(c)
 			return
 		}
-		if ok {
-			right()
-		}
+		decide(ok)
 		if ok && s.identify(c, ids...) {
 			s.replySASL(c, r.xid, zkproto.CodeOK, answer)
 			return
@@ -120,13 +117,19 @@ func (s *Server) sasl(c *conn, r *request) {
 
 // mayGuess begins an attempt with the password of a user. It returns false if the attempt comes too early after wrong ones.
 // The connection is then closed without an answer, as at other limits: AuthFailed would be final for most clients, also for
-// one with the right password. right says that the password is right.
-func (s *Server) mayGuess(c *conn, name string) (right func(), ok bool) {
+// one with the right password. decide tells whether the password was right.
+func (s *Server) mayGuess(c *conn, name string) (decide func(right bool), ok bool) {
 	attempt, wait := s.guesses.Begin(name, addressOf(c.nc).String())
 	if wait > 0 {
 		s.refused(LimitGuesses, "remote", c.nc.RemoteAddr(), "wait", wait)
 	}
-	return attempt.Right, wait == 0
+	return func(right bool) {
+		if right {
+			attempt.Right()
+		} else {
+			attempt.Wrong()
+		}
+	}, wait == 0
 }
 
 // identify adds to the identities of c. It reports whether there was room.

@@ -5,7 +5,7 @@ func ofShares() []mutant {
 	return []mutant{
 		{
 			number: 1200, bug: "a crowd of addresses guesses at one name without a delay", where: "holdfast until b1e0e1e",
-			edits: []edit{{"internal/guess/guess.go", "wrong = max(wrong, l.least(\"name\", p.name).count(now))", "wrong = max(wrong, 0)"}},
+			edits: []edit{{"internal/guess/guess.go", "n = max(n, l.least(\"name\", p.name).count(now))", "n = max(n, 0)"}},
 			pkg:   "internal/guess", tests: []string{"TestACrowdAtANameDelaysItselfAlone"},
 		},
 		{
@@ -15,8 +15,13 @@ func ofShares() []mutant {
 		},
 		{
 			number: 1202, bug: "a login of one's own gives back the guesses at others", where: "–",
-			edits: []edit{{"internal/guess/guess.go", "a.limiter.add(a.pair, -1, time.Now())", "a.limiter.add(a.pair, -100, time.Now())"}},
+			edits: []edit{{"internal/guess/guess.go", "\ta.Undo()\n\tl := a.limiter", "\ta.Undo()\n\ta.limiter.counters = nil\n\ta.limiter.counters = make([]counter, slots)\n\tl := a.limiter"}},
 			pkg:   "internal/guess", tests: []string{"TestARightPasswordForgivesNothing"},
+		},
+		{
+			number: 1216, bug: "a client at work keeps the guesses of others at its address from being forgotten", where: "ours, before it was released",
+			edits: []edit{{"internal/guess/guess.go", "l.change(a.pair, func(c *counter) { c.undecided++ })", "l.change(a.pair, func(c *counter) { c.undecided++; c.at = now })"}},
+			pkg:   "internal/guess", tests: []string{"TestRightPasswordsKeepNoGuesses"},
 		},
 		{
 			number: 1203, bug: "the newest client gives way, and not the one with the most", where: "–",
@@ -60,7 +65,7 @@ func ofShares() []mutant {
 		},
 		{
 			number: 1211, bug: "guesses by SASL and digest need not wait", where: "holdfast until b1e0e1e",
-			edits: []edit{{"zkserver/auth.go", "return attempt.Right, wait == 0", "return attempt.Right, true"}},
+			edits: []edit{{"zkserver/auth.go", "\t}, wait == 0\n", "\t}, true\n"}},
 			pkg:   "zkserver", tests: []string{"TestGuessesHaveToWait"},
 		},
 		{

@@ -24,13 +24,18 @@ const (
 	mostProven = 4096
 )
 
-// A counter has the wrong guesses that are not forgotten, as of the latest one.
+// A counter has the wrong guesses that are not forgotten, as of the latest one, and the attempts that are undecided.
 type counter struct {
-	wrong int
-	at    time.Time
+	wrong, undecided int
+	at               time.Time // of the latest wrong guess
 }
 
-func (c counter) count(now time.Time) int { return max(0, c.wrong-int(now.Sub(c.at)/fade)) }
+func (c counter) count(now time.Time) int {
+	return max(0, c.wrong-int(now.Sub(c.at)/fade)) + c.undecided
+}
+
+// decided ends an attempt. It may have begun before the name was known at its address.
+func (c *counter) decided() { c.undecided = max(0, c.undecided-1) }
 
 // A pair is a name at an address.
 type pair struct{ name, address string }
@@ -41,21 +46,22 @@ type Limiter struct {
 
 	mu       sync.Mutex // guards the fields below
 	counters []counter  // made for the first attempt
-	proven   map[pair]counter
+	proven   map[pair]*counter
 }
 
 // NewLimiter returns a Limiter that knows no guess.
 func NewLimiter() *Limiter {
-	return &Limiter{seed: maphash.MakeSeed(), proven: make(map[pair]counter)}
+	return &Limiter{seed: maphash.MakeSeed(), proven: make(map[pair]*counter)}
 }
 
-// An Attempt is a guess whose outcome is not known yet. It counts as wrong until Right or Undo is called.
+// An Attempt is a guess whose outcome is not known yet. It counts as wrong until then. The caller calls Right, Wrong or Undo,
+// once.
 type Attempt struct {
 	limiter *Limiter
 	pair    pair
 }
 
-// Begin begins an attempt with the password of a name. If it has to wait, Begin returns how long, and counts nothing.
+// Begin begins an attempt with the password of a name. If it has to wait, Begin returns how long, and there is no attempt.
 // With an empty name, only the address counts.
 func (l *Limiter) Begin(name, address string) (a Attempt, wait time.Duration) {
 	now := time.Now()
@@ -65,28 +71,39 @@ func (l *Limiter) Begin(name, address string) (a Attempt, wait time.Duration) {
 	if l.counters == nil {
 		l.counters = make([]counter, slots)
 	}
-	if wrong, at := l.standing(a.pair, now); wrong >= free {
-		if wait = at.Add(delay(wrong)).Sub(now); wait > 0 {
-			return a, wait
-		}
+	if wait = l.wait(a.pair, now); wait == 0 {
+		l.change(a.pair, func(c *counter) { c.undecided++ })
 	}
-	l.add(a.pair, 1, now)
-	return a, 0
+	return a, wait
 }
 
-// standing returns the wrong guesses that count for a pair, and the time of its own latest one. l.mu must be held.
-func (l *Limiter) standing(p pair, now time.Time) (wrong int, at time.Time) {
-	if own, proven := l.proven[p]; proven {
-		return own.count(now), own.at
+// wait returns how long an attempt has to wait. l.mu must be held.
+func (l *Limiter) wait(p pair, now time.Time) time.Duration {
+	own, proven := l.own(p)
+	n := own.count(now)
+	if n == 0 {
+		return 0
 	}
-	own := l.least("address", p.address)
-	if wrong = own.count(now); wrong == 0 {
-		return 0, own.at
+	if !proven && p.name != "" {
+		n = max(n, l.least("name", p.name).count(now))
 	}
-	if p.name != "" {
-		wrong = max(wrong, l.least("name", p.name).count(now))
+	if n < free {
+		return 0
 	}
-	return wrong, own.at
+	pause := delay(n)
+	if own.undecided > 0 {
+		return pause // it will count from the outcome
+	}
+	return max(0, own.at.Add(pause).Sub(now))
+}
+
+// own returns the counter of an attempt: of its name at its address if that was right before, otherwise of its address. l.mu
+// must be held.
+func (l *Limiter) own(p pair) (c counter, proven bool) {
+	if known := l.proven[p]; known != nil {
+		return *known, true
+	}
+	return l.least("address", p.address), false
 }
 
 // delay returns the pause behind a number of wrong guesses.
@@ -98,71 +115,76 @@ func delay(wrong int) time.Duration {
 	return min(d, longest)
 }
 
+// Wrong tells that the password was wrong.
+func (a Attempt) Wrong() {
+	now := time.Now()
+	a.limiter.mu.Lock()
+	defer a.limiter.mu.Unlock()
+	a.limiter.change(a.pair, func(c *counter) {
+		c.decided()
+		*c = counter{c.count(now) - c.undecided + 1, c.undecided, now}
+	})
+}
+
 // Undo takes back an attempt that has told the client nothing.
 func (a Attempt) Undo() {
 	a.limiter.mu.Lock()
 	defer a.limiter.mu.Unlock()
-	a.limiter.add(a.pair, -1, time.Now())
+	a.limiter.change(a.pair, (*counter).decided)
 }
 
-// Right tells that the password was right. The attempt counts as none, and the name is known at the address. Earlier wrong
-// guesses stay: a user could otherwise guess the passwords of others, and log in in between.
+// Right tells that the password was right. The name is then known at the address. Earlier wrong guesses stay: a user could
+// otherwise guess the passwords of others, and log in in between.
 func (a Attempt) Right() {
 	a.Undo()
 	l := a.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, proven := l.proven[a.pair]; proven {
+	if l.proven[a.pair] != nil {
 		return
 	}
-	for other := range l.proven {
+	for other, c := range l.proven {
 		if len(l.proven) < mostProven {
 			break
 		}
-		delete(l.proven, other)
+		if c.undecided == 0 {
+			delete(l.proven, other)
+		}
 	}
-	l.proven[a.pair] = counter{}
+	l.proven[a.pair] = &counter{}
 }
 
 // Others returns how many wrong or undecided attempts there are from its address besides a. For a name that was right from
 // this address before, only attempts at this name count.
 func (a Attempt) Others() int {
-	now := time.Now()
-	l := a.limiter
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	own, proven := l.proven[a.pair]
-	if !proven {
-		own = l.least("address", a.pair.address)
-	}
-	return max(0, own.count(now)-1)
+	a.limiter.mu.Lock()
+	defer a.limiter.mu.Unlock()
+	own, _ := a.limiter.own(a.pair)
+	return max(0, own.count(time.Now())-1)
 }
 
-// add adds n wrong guesses. l.mu must be held.
-func (l *Limiter) add(p pair, n int, now time.Time) {
-	if c, proven := l.proven[p]; proven {
-		l.proven[p] = c.add(n, now)
+// change changes the counters of an attempt. l.mu must be held.
+func (l *Limiter) change(p pair, f func(*counter)) {
+	if c := l.proven[p]; c != nil {
+		f(c)
 	}
-	for _, i := range l.places("address", p.address) {
-		l.counters[i] = l.counters[i].add(n, now)
+	both := func(kind, key string) {
+		i := l.places(kind, key)
+		if f(&l.counters[i[0]]); i[1] != i[0] {
+			f(&l.counters[i[1]])
+		}
 	}
-	if p.name == "" {
-		return
+	both("address", p.address)
+	if p.name != "" {
+		both("name", p.name)
 	}
-	for _, i := range l.places("name", p.name) {
-		l.counters[i] = l.counters[i].add(n, now)
-	}
-}
-
-func (c counter) add(n int, now time.Time) counter {
-	return counter{max(0, c.count(now)+n), now}
 }
 
 // least returns the lower counter of a key. l.mu must be held.
 func (l *Limiter) least(kind, key string) counter {
 	i := l.places(kind, key)
 	a, b := l.counters[i[0]], l.counters[i[1]]
-	if b.wrong < a.wrong {
+	if b.wrong+b.undecided < a.wrong+a.undecided {
 		return b
 	}
 	return a

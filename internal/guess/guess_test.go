@@ -12,8 +12,9 @@ func wrong(l *Limiter, name, address string, n int) time.Duration {
 	began := time.Now()
 	for range n {
 		for {
-			_, wait := l.Begin(name, address)
+			a, wait := l.Begin(name, address)
 			if wait == 0 {
+				a.Wrong()
 				break
 			}
 			time.Sleep(wait)
@@ -96,7 +97,8 @@ func TestARightPasswordForgivesNothing(t *testing.T) {
 		guesses := 0
 		for range 10 {
 			for range free - 1 {
-				if _, wait := l.Begin("vic", "a"); wait == 0 {
+				if a, wait := l.Begin("vic", "a"); wait == 0 {
+					a.Wrong()
 					guesses++
 				}
 			}
@@ -123,6 +125,36 @@ func TestUndecidedAttemptsCount(t *testing.T) {
 		}
 		if n := last.Others(); n != free-1 {
 			t.Errorf("%d others; want %d", n, free-1)
+		}
+		time.Sleep(time.Minute) // the hashes take long
+		if waits(l, "ann", "a") == 0 {
+			t.Error("another attempt begins while the others are undecided")
+		}
+		last.Wrong()
+		for range free - 1 {
+			last.Undo()
+		}
+		if wait := waits(l, "ann", "a"); wait != 0 {
+			t.Errorf("a single wrong one delays by %v", wait)
+		}
+	})
+}
+
+// A client at work, whose passwords are right, keeps the wrong guesses of others at its address from being forgotten by no
+// means.
+func TestRightPasswordsKeepNoGuesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter()
+		wrong(l, "vic", "office", 3*free)
+		for range 1000 {
+			time.Sleep(10 * time.Second)
+			a, wait := l.Begin("ann", "office")
+			if wait == 0 {
+				a.Right()
+			}
+		}
+		if wait := waits(l, "bob", "office"); wait != 0 {
+			t.Errorf("bob waits %v hours after the guesses", wait)
 		}
 	})
 }

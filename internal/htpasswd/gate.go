@@ -79,6 +79,7 @@ func (g *Gate) Check(ctx context.Context, u *Users, name, password, address stri
 		return user, nil
 	}
 	if len(password) > longestPassword {
+		attempt.Wrong()
 		return User{}, ErrWrong
 	}
 	done, err := g.turn(ctx, attempt)
@@ -89,6 +90,7 @@ func (g *Gate) Check(ctx context.Context, u *Users, name, password, address stri
 	defer done()
 	user, ok := g.compare(u, name, password)
 	if !ok {
+		attempt.Wrong()
 		return User{}, ErrWrong
 	}
 	attempt.Right()
@@ -131,6 +133,7 @@ func (g *Gate) CheckSecret(name, address string, right bool) error {
 	case wait > 0:
 		return Wait(wait)
 	case !right:
+		attempt.Wrong()
 		return ErrWrong
 	}
 	attempt.Right()
