@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/shards"
 	"holdfast/ui"
 	"holdfast/zk"
@@ -111,6 +112,13 @@ func (w *uiWorld) more() {
 	w.secret = h.Path()
 	_, err = c.SetACL(w.t.Context(), w.secret, []zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}}, zk.AnyVersion)
 	must(w.t, err)
+	w.hold(w.dial(), "web/frontend", "deploy@web3:77", "release 2026.11.4")
+	for _, action := range []deed.Action{deed.Revoking, deed.Breaking} {
+		plan, err := deed.Look(w.t.Context(), w.client, action, uiSpace+"web/frontend", nil, w.list("web/frontend")[0].Token)
+		must(w.t, err)
+		_, err = plan.Do(w.t.Context(), w.client, deed.By{Name: "ann@laptop:71", Remote: "192.0.2.7:51234", Reason: "the release hangs since its machine has lost its disk"})
+		must(w.t, err)
+	}
 	_, err = holdfast.NewDetached(w.client, uiSpace+"build/artifacts", time.Hour, holdfast.WithOwner("ci@runner7:5512"), holdfast.WithReason("pipeline 4711")).Lock(w.t.Context())
 	must(w.t, err)
 }
