@@ -342,7 +342,7 @@ func (d *examiner) measure(ctx context.Context, e *examined, session *zk.Session
 	}
 	e.judgeContainers(ctx, session, probe)
 	e.judgeClock(made, before, after)
-	d.judgeLease(ctx, e, session, least)
+	e.judgeLease(ctx, session, least, cmp.Or(d.target.ZK.TickTime, zk.DefaultTickTime))
 }
 
 // write makes the probe node in dir and writes to it. It returns how long each write took, and when the node was made: by the
@@ -368,12 +368,12 @@ func (e *examined) write(ctx context.Context, session *zk.Session, dir, probe st
 }
 
 // judgeLease acquires a lease of the probe node. That fails if the session timeout is too short for the ensemble's tickTime.
-func (d *examiner) judgeLease(ctx context.Context, e *examined, session *zk.Session, least time.Duration) {
+func (e *examined) judgeLease(ctx context.Context, session *zk.Session, least, assumed time.Duration) {
 	lease, err := session.Lease(ctx, e.probe)
 	switch {
 	case errors.Is(err, zk.ErrTimeoutTooShort):
 		hint := "give a longer --session-timeout"
-		if tick := least / 2; tick > 0 && tick < cmp.Or(d.target.ZK.TickTime, zk.DefaultTickTime) {
+		if tick := least / 2; tick > 0 && tick < assumed {
 			hint += fmt.Sprintf(", or add ?tick=%v to the address if that is tickTime in the servers' zoo.cfg", tick)
 		}
 		e.problem("session", hint, "%s: locks would fail: %s", e.name, term.Cut(err.Error(), 250))

@@ -26,13 +26,8 @@ type graphFlags struct {
 	layout                kind.Layout
 }
 
-// New returns the command.
-func New(g *conn.Flags) *cobra.Command {
-	var f graphFlags
-	cmd := &cobra.Command{
-		Use:   "graph [flags] [PREFIX]",
-		Short: "Show who waits for whom, and name the deadlocks",
-		Long: `graph reads all locks whose names begin with PREFIX, or all locks in the namespace, and shows who waits for
+// about is the help.
+const about = `graph reads all locks whose names begin with PREFIX, or all locks in the namespace, and shows who waits for
 whom. PREFIX / is the whole server. It knows the queues of Curator, kazoo, go-zookeeper and others by the
 names of their nodes; nodes in a form of your own need --layout.
 
@@ -69,7 +64,15 @@ Exit codes:
   2   wrong command line
   69  no server answered
   77  no permission
-  78  wrong configuration`,
+  78  wrong configuration`
+
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
+	var f graphFlags
+	cmd := &cobra.Command{
+		Use:   "graph [flags] [PREFIX]",
+		Short: "Show who waits for whom, and name the deadlocks",
+		Long:  about,
 		Example: `  holdfast graph
   holdfast graph --cycles /                   # exit 1 if there is a deadlock on the server
   holdfast graph --dot db/ | dot -Tsvg > locks.svg`,

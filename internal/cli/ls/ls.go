@@ -14,17 +14,8 @@ import (
 	"holdfast/zk"
 )
 
-// New returns the command.
-func New(g *conn.Flags) *cobra.Command {
-	var p term.Printer
-	var filter see.Filter
-	var layout kind.Layout
-	var watch bool
-	cmd := &cobra.Command{
-		Use:        "ls [flags] [PREFIX]",
-		SuggestFor: []string{"list", "locks"},
-		Short:      "List locks, their holders and how many clients wait",
-		Long: `ls lists the locks whose names begin with PREFIX, or all locks in the namespace. A free lock is
+// about is the help.
+const about = `ls lists the locks whose names begin with PREFIX, or all locks in the namespace. A free lock is
 listed until the server removes its empty node. ls finds locks in all layouts and kinds; with --layout, those of that
 layout. A free lock is an empty node below which there was a node. ls lists it in the namespace, or below the directory that
 PREFIX names: elsewhere, nobody can tell it from a node of another program. The lock of a tree (run --tree) has the name
@@ -65,7 +56,19 @@ Exit codes:
   2   wrong command line
   69  no server answered
   77  no permission
-  78  wrong configuration`,
+  78  wrong configuration`
+
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
+	var p term.Printer
+	var filter see.Filter
+	var layout kind.Layout
+	var watch bool
+	cmd := &cobra.Command{
+		Use:        "ls [flags] [PREFIX]",
+		SuggestFor: []string{"list", "locks"},
+		Short:      "List locks, their holders and how many clients wait",
+		Long:       about,
 		Example: `  holdfast ls
   holdfast ls -o json db/
   holdfast ls --held --older-than 1h --sort hold      # what is stuck

@@ -22,15 +22,8 @@ import (
 	"holdfast/zk"
 )
 
-// New returns the command.
-func New(g *conn.Flags) *cobra.Command {
-	var format term.Format
-	var layout kind.Layout
-	var act act.Flags
-	cmd := &cobra.Command{
-		Use:   "sessions [flags] [end SESSION]",
-		Short: "List the sessions that hold locks or wait, or take all locks of one away",
-		Long: `sessions lists the sessions that hold locks of the namespace or wait for them, with the locks. A detached
+// about is the help.
+const about = `sessions lists the sessions that hold locks of the namespace or wait for them, with the locks. A detached
 lock has no session and is not listed.
 
 sessions end SESSION takes all locks of a session away, and its places in queues, in one transaction
@@ -53,7 +46,17 @@ Exit codes:
   2   wrong command line; or no terminal and no --yes
   69  no server answered
   77  no permission
-  78  wrong configuration`,
+  78  wrong configuration`
+
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
+	var format term.Format
+	var layout kind.Layout
+	var act act.Flags
+	cmd := &cobra.Command{
+		Use:   "sessions [flags] [end SESSION]",
+		Short: "List the sessions that hold locks or wait, or take all locks of one away",
+		Long:  about,
 		Example: `  holdfast sessions
   holdfast sessions end --reason "host is gone" 0x10000a3c0010002`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -21,16 +21,8 @@ import (
 	"holdfast/zk"
 )
 
-// New returns the command.
-func New(g *conn.Flags) *cobra.Command {
-	var quiet bool
-	var p term.Printer
-	var layout kind.Layout
-	cmd := &cobra.Command{
-		Use:     "status [flags] LOCK",
-		Aliases: []string{"inspect"},
-		Short:   "Show the holder of a lock and its queue",
-		Long: `status shows the holder of a lock and the queue behind it. FOR is how long the holder has held
+// about is the help.
+const about = `status shows the holder of a lock and the queue behind it. FOR is how long the holder has held
 the lock, or how long a waiter has waited. ≤ marks an upper bound. It counts from when the holder joined
 the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
 (elect) and other libraries never record it. FOR counts from a time by the server's clock to now, by the clock of
@@ -60,7 +52,18 @@ Exit codes:
   2   wrong command line
   69  no server answered
   77  no permission: status cannot tell
-  78  wrong configuration`,
+  78  wrong configuration`
+
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
+	var quiet bool
+	var p term.Printer
+	var layout kind.Layout
+	cmd := &cobra.Command{
+		Use:     "status [flags] LOCK",
+		Aliases: []string{"inspect"},
+		Short:   "Show the holder of a lock and its queue",
+		Long:    about,
 		Example: `  holdfast status nightly
   holdfast status -q nightly && echo held`,
 		Args: term.Operands("lock"),

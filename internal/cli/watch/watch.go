@@ -50,16 +50,8 @@ type Event struct {
 // eventTypes are the types of events that --events takes. A gap is always reported.
 var eventTypes = []string{"queued", "acquired", "released", "left", "gap"}
 
-// New returns the command.
-func New(g *conn.Flags) *cobra.Command {
-	var format term.Format
-	var layout kind.Layout
-	var events []string
-	var command string
-	cmd := &cobra.Command{
-		Use:   "watch [flags] [PREFIX]",
-		Short: "Print what happens to locks, as it happens",
-		Long: `watch prints one line for each event of the locks whose names begin with PREFIX, or of all locks in
+// about is the help.
+const about = `watch prints one line for each event of the locks whose names begin with PREFIX, or of all locks in
 the namespace, until INT (ctrl-C) or TERM ends it:
 
   queued    a client has joined the queue and waits
@@ -101,7 +93,18 @@ Exit codes:
   2   wrong command line
   69  no server answered at the beginning
   77  no permission
-  78  wrong configuration`,
+  78  wrong configuration`
+
+// New returns the command.
+func New(g *conn.Flags) *cobra.Command {
+	var format term.Format
+	var layout kind.Layout
+	var events []string
+	var command string
+	cmd := &cobra.Command{
+		Use:   "watch [flags] [PREFIX]",
+		Short: "Print what happens to locks, as it happens",
+		Long:  about,
 		Example: `  holdfast watch
   holdfast watch --events acquired,released db/
   holdfast watch -o jsonl | jq -r 'select(.type == "released") | .held_ms'
