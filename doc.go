@@ -34,6 +34,9 @@
 // [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder to release the lock, and [Break] takes
 // the lock away from a holder that is stuck.
 //
+// The repository has a program for each of the first things: examples/cron, leader, fenced (a write that a stale holder
+// cannot make), workers (N at a time) and tested (with package holdfast/zktest).
+//
 // # What is guaranteed
 //
 // At every point of the ensemble's history at most one session owns a Mutex, and every ownership has a larger

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"holdfast/internal/lend"
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
 	"holdfast/internal/tenure"
@@ -24,9 +25,9 @@ type Locker interface {
 }
 
 // Do locks l, calls f and unlocks. The context of f ends when the caller's does, or when
-// the lock is lost; then f should stop at once. Do returns what f returns, joined with an
-// error that is ErrLost if the lock did not last to the end. If Do cannot acquire the lock,
-// it does not call f.
+// the lock is lost; then f should stop at once. Do returns what f returns, joined in one line
+// with an error that is ErrLost if the lock did not last to the end. If Do cannot acquire the
+// lock, it does not call f.
 func Do(ctx context.Context, l Locker, f func(context.Context) error) error {
 	h, err := l.Lock(ctx)
 	if err != nil {
@@ -46,7 +47,7 @@ func (h *Hold) during(ctx context.Context, f func(context.Context) error) error 
 		h.Unlock()
 	}()
 	err := f(held)
-	return errors.Join(err, h.Unlock())
+	return lend.Joined(err, h.Unlock())
 }
 
 // A lock is what the kinds of lock have in common: a queue, and the caller's options.

@@ -586,6 +586,20 @@ func TestDo(t *testing.T) {
 				return nil // f is not told
 			})
 			wantErr(t, err, holdfast.ErrLost)
+			err = holdfast.Do(t.Context(), holdfast.NewMutex(c, lockPath), func(ctx context.Context) error {
+				s, err := c.Session(ctx)
+				if err != nil {
+					return err
+				}
+				srv.Expire(s.ID())
+				<-ctx.Done()
+				return fmt.Errorf("%w: at file 7: %w", boom, ctx.Err())
+			})
+			wantErr(t, err, holdfast.ErrLost)
+			wantErr(t, err, boom)
+			if text := err.Error(); strings.Contains(text, "\n") || !strings.HasPrefix(text, "boom: at file 7: context canceled; holdfast: unlock "+lockPath+": ") {
+				t.Errorf("%q is not one line", text)
+			}
 		})
 	})
 	t.Run("does not keep the lock when f panics", func(t *testing.T) {

@@ -52,7 +52,7 @@ func (j *call) answer(ctx context.Context) (Result, error) {
 	if j.period == 0 {
 		m, err := j.read(ctx, j.client, j.done())
 		if m != nil || err != nil {
-			return m.result(), errors.Join(err, m.outcome())
+			return m.result(), lend.Joined(err, m.outcome())
 		}
 	}
 	for turn := queue.Pace(1); ; {
@@ -130,7 +130,7 @@ func (j *call) counts(seen record, p *queue.Place) *mark {
 // begin records that a run begins, if it is one that counts at most once. If it fails, f must not be called.
 func (j *call) begin(ctx context.Context, h *holder, seen record, m *mark) error {
 	if !j.options.atMostOnce {
-		return errors.Join(h.Err(), context.Cause(ctx))
+		return lend.Joined(h.Err(), context.Cause(ctx))
 	}
 	ops := []zk.Op{j.bump(zk.AnyVersion), j.put(j.begun(), seen.begun, m)}
 	undo := []zk.Op{j.bump(zk.AnyVersion), zk.DeleteOp(j.begun(), zk.AnyVersion)}
@@ -139,7 +139,7 @@ func (j *call) begin(ctx context.Context, h *holder, seen record, m *mark) error
 	}
 	err := j.write(ctx, h, j.begun(), m.Token, ops, undo)
 	if err == nil {
-		err = errors.Join(h.Err(), context.Cause(ctx))
+		err = lend.Joined(h.Err(), context.Cause(ctx))
 	}
 	if err != nil {
 		j.withdraw(ctx, h, undo)

@@ -2,9 +2,9 @@ package once
 
 import (
 	"context"
-	"errors"
 
 	"holdfast"
+	"holdfast/internal/lend"
 	"holdfast/internal/queue"
 )
 
@@ -43,7 +43,7 @@ func (j *Job) Do(ctx context.Context, f func(context.Context) ([]byte, error)) (
 	case err == nil:
 		return r, c.failed
 	}
-	return r, errors.Join(c.failed, err)
+	return r, lend.Joined(c.failed, err)
 }
 
 // Recorded returns the Result of the last run that is recorded, or nil if there is none, however long ago it was. It does not

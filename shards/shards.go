@@ -36,6 +36,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"holdfast"
 	"holdfast/internal/lend"
@@ -72,6 +73,9 @@ type Shard struct {
 	// does not end when the shard is to move: use the function's.
 	Hold *holdfast.Hold
 }
+
+// String returns "shard 3, token 4294967311".
+func (s Shard) String() string { return fmt.Sprintf("shard %d, token %d", s.Number, s.Token) }
 
 // New names n shards at path; n is 1 to 65,536. The first worker stores n. If n differs from the stored number,
 // Run fails with ErrCount while a worker is there or a shard is locked. When there is none, the new number counts.

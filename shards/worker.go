@@ -12,6 +12,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/balance"
+	"holdfast/internal/lend"
 	"holdfast/internal/queue"
 	"holdfast/zk"
 )
@@ -60,7 +61,7 @@ func (s *Shards) run(ctx context.Context, f func(context.Context, Shard) error) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.errs) > 0 {
-		return errors.Join(r.errs...)
+		return lend.Joined(r.errs...)
 	}
 	return context.Cause(ctx)
 }

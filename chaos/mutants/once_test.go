@@ -30,7 +30,7 @@ func ofTheOnce() []mutant {
 		},
 		{
 			number: 422, bug: "a beginning is not recorded", where: "–",
-			edits: []edit{{"once/call.go", "if !j.options.atMostOnce {\n\t\treturn errors.Join(h.Err()", "if ctx != nil {\n\t\treturn errors.Join(h.Err()"}},
+			edits: []edit{{"once/call.go", "if !j.options.atMostOnce {\n\t\treturn lend.Joined(h.Err()", "if ctx != nil {\n\t\treturn errors.Join(h.Err()"}},
 			pkg:   "once", tests: []string{"TestOnceAtMostOnceRecordsTheBeginning", "TestOnceOutlivesACrashAtAnyPoint"},
 		},
 		{

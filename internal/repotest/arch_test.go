@@ -151,6 +151,10 @@ var arrows = map[string]part{
 		mayImport: []string{"", "internal/fair", "internal/htpasswd", "zk"},
 		reason:    "the backend for Terraform is a user of locks and nodes, on whatever server: programs serve it themselves, so it brings no server, no flags and no command",
 	},
+	"examples": {
+		mayImport: []string{"", "fence", "once", "zk"},
+		reason:    "an example is a program of a user: it has the exported packages alone",
+	},
 	"chaos": {
 		mayImport: []string{""},
 		external:  []string{"github.com/anishathalye/porcupine"},
@@ -455,7 +459,7 @@ func forbidden(pkg, imp string) (reason string) {
 	if !ok {
 		return fmt.Sprintf("package %q has no place in the design: give it one there and in the arrows of internal/repotest/arch_test.go", pkg)
 	}
-	library := !within(pkg, "cmd") && !within(pkg, "internal/cli")
+	library := !within(pkg, "cmd") && !within(pkg, "internal/cli") && !within(pkg, "examples")
 	for _, n := range never {
 		applies := n.from == "*" || n.from == "library" && library || n.from == name
 		// "log" matches exactly, since a library uses log/slog.
