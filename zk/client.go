@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"holdfast/internal/proc"
 	"holdfast/zkproto"
 )
 
@@ -34,6 +35,7 @@ type Client struct {
 	shared  sync.Map                // the values of Shared
 
 	mu      sync.Mutex    // guards the fields below
+	group   *proc.Group   // the processes that sessions belong to, see share.go; nil if their timeout alone ends them
 	changed chan struct{} // closed, and replaced, after session has changed
 	dialErr error         // the latest failure to connect, nil after a success
 	refused error         // Auth or certificates were refused: there will be no further session
@@ -71,6 +73,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	c.Calls = Calls{chroot: cfg.Chroot, pool: new(sync.Pool), trace: cfg.Trace, send: c.send}
+	c.belong()
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	go c.run()
 	_, err := c.Session(ctx)
@@ -293,7 +296,9 @@ func (c *Client) open(ctx context.Context, nc net.Conn, t target, req *zkproto.C
 			return nil, nil, sent, err
 		}
 	}
-	resp, sent, err := handshake(ctx, nc, req)
+	belonging := *req
+	belonging.Processes = c.processes(t)
+	resp, sent, err := handshake(ctx, nc, &belonging)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("handshake: %w%s", err, c.hint(err))

@@ -65,14 +65,16 @@ func parseTarget(s string) (Target, error) {
 				"server %q: %q is taken for a host, but a directory is on this machine", s, u.Host)
 		case u.Opaque != "" || u.Path == "" || u.Path == "/":
 			return Target{}, term.Misconfigured(serverHint, "server %q: no directory given", s)
-		case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
-			return Target{}, term.Misconfigured("write ? as %3F and # as %23", "server %q: a directory has no parameters", s)
+		case u.RawQuery != "" && u.RawQuery != "outlive=true" || u.Fragment != "" || u.ForceQuery:
+			return Target{}, term.Misconfigured("write ? as %3F and # as %23", "server %q: a directory has no parameters but outlive=true", s)
 		}
 		path := u.Path
 		if runtime.GOOS == "windows" {
 			path = strings.TrimPrefix(path, "/") // file:///C:/dir
 		}
-		return fileTarget(filepath.Clean(filepath.FromSlash(path))), nil
+		t := fileTarget(filepath.Clean(filepath.FromSlash(path)))
+		t.ZK.Outlive = u.RawQuery != ""
+		return t, nil
 	}
 	cfg, err := zk.ParseURL(s)
 	if err != nil {
@@ -130,7 +132,9 @@ func (g *Flags) Connect(ctx context.Context, t Target, patience time.Duration, s
 			return nil, unfit(err)
 		}
 		cfg = c.Store.Config()
+		cfg.Outlive = t.ZK.Outlive
 	}
+	cfg.Outlive = true // until the watchdogs of commands are among the processes of their sessions
 	cfg.SessionTimeout = g.Timeout
 	cfg.CreateChroot = t.ZK.CreateChroot
 	cfg.Trace = c.Contact.trace()
