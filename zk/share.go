@@ -39,8 +39,8 @@ func (c *Client) processes(t target) []byte {
 //
 // Share is for a process that works under a lock of this client. It changes nothing where a session does not belong to
 // its client's process: on other servers than those of holdfast, over TCP, with Config.Outlive, and on other systems than
-// Linux. There it returns nil at once. It returns an error if pid does not exist, and if more than 60 processes live that were
-// shared.
+// Linux. There it returns nil at once. It returns an error if pid does not exist. With more than 63 living processes, sessions
+// have their timeout, as with Config.Outlive.
 func (c *Client) Share(ctx context.Context, pid int) error {
 	if ctx.Err() != nil {
 		return &Error{Op: "share", Err: ended(ctx)}
@@ -51,8 +51,12 @@ func (c *Client) Share(ctx context.Context, pid int) error {
 		return nil
 	}
 	g, err := c.group.With(pid)
-	if err == nil {
+	named := g.Append(nil)
+	switch {
+	case err == nil:
 		c.group = &g
+	case errors.Is(err, proc.ErrTooMany):
+		c.group, named, err = nil, []byte{}, nil // nobody
 	}
 	c.mu.Unlock()
 	if err != nil {
@@ -63,10 +67,10 @@ func (c *Client) Share(ctx context.Context, pid int) error {
 		if err != nil {
 			return err
 		}
-		if err := s.belongTo(ctx, g); err == nil || !retryable(err) {
+		if err := s.belongTo(ctx, named); err == nil || !retryable(err) {
 			return err
 		}
-		// Wait until there is a connection. It may be one that was made before g was known, so tell its server, too.
+		// Wait until there is a connection. It may be one that was made before pid was known, so tell its server, too.
 		if _, _, err := c.Exists(ctx, "/"); err != nil && !retryable(err) {
 			return err
 		}
@@ -78,8 +82,8 @@ func retryable(err error) bool {
 }
 
 // belongTo tells the server of the current connection to which processes the session belongs, if that server wants to know.
-func (s *Session) belongTo(ctx context.Context, g proc.Group) error {
-	r := newRequest(zkproto.OpAuth, "", &zkproto.AuthRequest{Scheme: zkproto.SchemeProcesses, Auth: g.Append(nil)}, nil)
+func (s *Session) belongTo(ctx context.Context, named []byte) error {
+	r := newRequest(zkproto.OpAuth, "", &zkproto.AuthRequest{Scheme: zkproto.SchemeProcesses, Auth: named}, nil)
 	r.belongs = true
 	s.mu.Lock()
 	switch {

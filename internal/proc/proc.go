@@ -28,8 +28,11 @@ type Group struct {
 	IDs       []ID
 }
 
-// Most is the most processes of a Group.
+// Most is the most processes of a Group. A connect request with so many is no longer than servers accept.
 const Most = 64
+
+// ErrTooMany is the error of With for more.
+var ErrTooMany = errors.New("too many processes")
 
 // Self returns the Group of this process alone.
 func Self() (Group, error) {
@@ -51,7 +54,7 @@ func (g Group) With(pid int) (Group, error) {
 		}
 	}
 	if len(ids) > Most {
-		return g, errors.New("a session belongs to too many processes")
+		return g, ErrTooMany
 	}
 	g.IDs = ids
 	return g, nil

@@ -215,6 +215,11 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 			return Outcome{}, fmt.Errorf("%w: %w", ErrGuards, err)
 		}
 	}
+	if t.Guard != nil {
+		if err := t.Guard(s.watchdog.Pid); err != nil {
+			return Outcome{}, fmt.Errorf("%w: %w", ErrGuards, err)
+		}
+	}
 	if err := s.order(c, t); err != nil {
 		return Outcome{}, err
 	}

@@ -134,7 +134,6 @@ func (g *Flags) Connect(ctx context.Context, t Target, patience time.Duration, s
 		cfg = c.Store.Config()
 		cfg.Outlive = t.ZK.Outlive
 	}
-	cfg.Outlive = true // until the watchdogs of commands are among the processes of their sessions
 	cfg.SessionTimeout = g.Timeout
 	cfg.CreateChroot = t.ZK.CreateChroot
 	cfg.Trace = c.Contact.trace()
@@ -158,6 +157,12 @@ func (g *Flags) Connect(ctx context.Context, t Target, patience time.Duration, s
 		}
 	}
 	return c, nil
+}
+
+// Guard returns a supervise.Terms.Guard. When this process dies, its session goes on until the watchdog has ended the job,
+// too. ctx ends when the lock is lost.
+func (c *Connection) Guard(ctx context.Context) func(pid int) error {
+	return func(pid int) error { return c.Client.Share(ctx, pid) }
 }
 
 // identify reports if the connected server says that it is not Apache ZooKeeper.
