@@ -47,6 +47,24 @@ type Client struct {
 // *tls.CertificateVerificationError, when no server has a certificate that cfg.TLS accepts.
 // After Dial has returned, ctx has no effect on the client.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	c, err := newClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	go c.run()
+	_, err = c.Session(ctx)
+	if err == nil && cfg.CreateChroot {
+		err = c.createChroot(ctx)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// newClient returns a client that does not run yet.
+func newClient(cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("zk: dial: %w", err)
 	}
@@ -75,15 +93,6 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c.Calls = Calls{chroot: cfg.Chroot, pool: new(sync.Pool), trace: cfg.Trace, send: c.send}
 	c.belong()
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	go c.run()
-	_, err := c.Session(ctx)
-	if err == nil && cfg.CreateChroot {
-		err = c.createChroot(ctx)
-	}
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
 	return c, nil
 }
 

@@ -33,12 +33,12 @@ func ofCrashes() []mutant {
 		},
 		{
 			number: 1415, bug: "the next host does not know the processes of sessions", where: "–",
-			edits: []edit{{"zkserver/server.go", "\t\ts.watchGroup(sess)\n", "\t\t_ = s.watchGroup\n"}},
+			edits: []edit{{"zkserver/server.go", "\t\ts.watchGroup(sess)\n", "\t\t_ = sess\n"}},
 			pkg:   pkg, tests: []string{"TestNextHostEndsTheSessionsOfTheDead"},
 		},
 		{
 			number: 1416, bug: "a run forgets its watchdog: the next holder starts beside the dying job", where: "–",
-			edits: []edit{{"internal/cli/hold/run.go", "\t\t\tGuard: t.Guard(t.hold.Context()),\n", ""}},
+			edits: []edit{{"internal/cli/hold/run.go", "Guard: t.Guard(t.hold.Context()), ", ""}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^crash$"},
 		},
 		{

@@ -117,6 +117,9 @@ type Connection struct {
 	Store   *zklocal.Store // of a file:// target
 	Contact *Contact
 	Quiet   func() // ends the messages about the contact
+
+	flags  *Flags
+	target Target
 }
 
 // Connect waits for a session, at most for patience; 0 is no limit. While no server answers, it reports
@@ -125,7 +128,7 @@ func (g *Flags) Connect(ctx context.Context, t Target, patience time.Duration, s
 	if err := t.admits(ctx); err != nil {
 		return nil, err
 	}
-	c := &Connection{Contact: newContact(t)}
+	c := &Connection{Contact: newContact(t), flags: g, target: t}
 	cfg := t.ZK
 	if t.Dir != "" {
 		if c.Store, err = zklocal.Open(zklocal.Config{Dir: t.Dir, StartHost: host.Start}); err != nil {

@@ -342,7 +342,7 @@ func (w *sharder) once(ctx context.Context, path string, s shards.Shard, warn fu
 			"HOLDFAST_SHARD="+strconv.Itoa(s.Number),
 			"HOLDFAST_SHARDS="+strconv.Itoa(w.count),
 		))},
-		supervise.Terms{Lost: kill, Deadline: s.Hold.Deadline, Ending: supervise.Ending{Grace: w.grace}, Signals: signals, Background: true, Guard: w.server.Guard(s.Hold.Context()), Warn: func(format string, args ...any) {
+		supervise.Terms{Lost: kill, Deadline: s.Hold.Deadline, Ending: supervise.Ending{Grace: w.grace}, Signals: signals, Background: true, Guard: w.server.Guard(s.Hold.Context()), Will: w.server.Will(s.Hold.SessionID()), Warn: func(format string, args ...any) {
 			if s.Hold.Err() != nil || ctx.Err() == nil { // otherwise stop has said why
 				warn(format, args...)
 			}
