@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"holdfast/internal/proc"
 	"holdfast/zkproto"
 )
 
@@ -34,6 +35,7 @@ type Client struct {
 	shared  sync.Map                // the values of Shared
 
 	mu      sync.Mutex    // guards the fields below
+	group   *proc.Group   // the processes that sessions belong to, see share.go; nil if their timeout alone ends them
 	changed chan struct{} // closed, and replaced, after session has changed
 	dialErr error         // the latest failure to connect, nil after a success
 	refused error         // Auth or certificates were refused: there will be no further session
@@ -45,6 +47,24 @@ type Client struct {
 // *tls.CertificateVerificationError, when no server has a certificate that cfg.TLS accepts.
 // After Dial has returned, ctx has no effect on the client.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	c, err := newClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	go c.run()
+	_, err = c.Session(ctx)
+	if err == nil && cfg.CreateChroot {
+		err = c.createChroot(ctx)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// newClient returns a client that does not run yet.
+func newClient(cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("zk: dial: %w", err)
 	}
@@ -71,16 +91,8 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	c.Calls = Calls{chroot: cfg.Chroot, pool: new(sync.Pool), trace: cfg.Trace, send: c.send}
+	c.belong()
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	go c.run()
-	_, err := c.Session(ctx)
-	if err == nil && cfg.CreateChroot {
-		err = c.createChroot(ctx)
-	}
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
 	return c, nil
 }
 
@@ -293,7 +305,9 @@ func (c *Client) open(ctx context.Context, nc net.Conn, t target, req *zkproto.C
 			return nil, nil, sent, err
 		}
 	}
-	resp, sent, err := handshake(ctx, nc, req)
+	belonging := *req
+	belonging.Processes = c.processes(t)
+	resp, sent, err := handshake(ctx, nc, &belonging)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("handshake: %w%s", err, c.hint(err))

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,6 +34,11 @@ type Config struct {
 	// SessionTimeout is the timeout that the client asks for; the server decides
 	// (Session.Timeout). Zero is DefaultSessionTimeout.
 	SessionTimeout time.Duration
+
+	// Outlive keeps the session for its timeout when this process ends without Close. Without Outlive, a server of
+	// holdfast on a Unix socket of this machine ends the session at once when the process is dead. Set it if child processes
+	// do the work under a lock and run on when this process is killed. See also Client.Share.
+	Outlive bool
 
 	// Lease says what proves a session that has a lease, see Session.Lease. The default depends
 	// on the server.
@@ -73,11 +79,11 @@ type Config struct {
 
 // ParseURL reads the server part of a Config from
 //
-//	zk://host1:2181,host2:2181/chroot?timeout=10s&tick=2s
+//	zk://host1:2181,host2:2181/chroot?timeout=10s&tick=2s&outlive=true
 //	zks://host1:2281,host2:2281/chroot?timeout=10s&tick=2s
-//	unix:///path/to/socket
+//	unix:///path/to/socket?outlive=true
 //
-// The chroot, the session timeout and the ensemble's tick time are optional. zks is TLS, for
+// The chroot and the parameters are optional: the session timeout, the ensemble's tick time, and Config.Outlive. zks is TLS, for
 // servers whose certificates the system trusts unless Config.TLS is changed. With zks, every
 // host needs a port.
 func ParseURL(s string) (Config, error) {
@@ -92,13 +98,23 @@ func ParseURL(s string) (Config, error) {
 	if !ok {
 		return bad("no scheme; want zk://host:port,host:port/chroot, zks://… or unix:///path")
 	}
-	var cfg Config
+	var (
+		cfg Config
+		err error
+	)
 	switch scheme {
 	case "unix":
 		if !strings.HasPrefix(rest, "/") {
 			return bad("the socket's path must be absolute: unix:///path")
 		}
-		return Config{Servers: []string{s}}, nil
+		cfg.Servers = []string{s}
+		if path, outlive, ok := strings.Cut(s, "?outlive="); ok {
+			if cfg.Outlive, err = strconv.ParseBool(outlive); err != nil {
+				return bad("outlive: want true or false")
+			}
+			cfg.Servers[0] = path
+		}
+		return cfg, nil
 	case "zk":
 	case "zks":
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -126,10 +142,16 @@ func ParseURL(s string) (Config, error) {
 		return bad("query: %v", err)
 	}
 	for key, v := range values {
+		if key == "outlive" {
+			if cfg.Outlive, err = strconv.ParseBool(v[0]); err != nil {
+				return bad("outlive: want true or false")
+			}
+			continue
+		}
 		d, err := time.ParseDuration(v[0])
 		switch {
 		case key != "timeout" && key != "tick":
-			return bad("unknown parameter %q; there are timeout and tick", key)
+			return bad("unknown parameter %q; there are timeout, tick and outlive", key)
 		case err != nil:
 			return bad("%s: %v", key, err)
 		case key == "timeout":

@@ -74,6 +74,9 @@ func handshake(ctx context.Context, nc net.Conn, req *zkproto.ConnectRequest) (*
 	var resp zkproto.ConnectResponse
 	r := zkproto.NewReader(body)
 	resp.Decode(r)
+	if req.Processes != nil {
+		resp.DecodeBound(r)
+	}
 	if err := r.Complete(); err != nil {
 		return nil, sent, err
 	}

@@ -30,6 +30,7 @@ type request struct {
 	rearm      bool             // a removal behind it may have hit watch. Guarded by Session.mu
 	upkeep     bool             // it keeps this connection's server informed about our watches
 	asksMode   bool             // see askMode; each connection sends its own
+	belongs    bool             // see belongTo
 
 	probesOthers bool                 // see probeOthers; likewise
 	covers       map[string]WatchMode // nodes whose persistent watches this arms

@@ -37,6 +37,7 @@ type Session struct {
 	// See unknown.go:
 	breaks       int // connections in a row that broke while requests had no answer
 	suspect      suspect
+	bound        bool       // the connection's server has bound the session to the client's processes
 	modeHidden   bool       // the server never answers askMode
 	keepsWatches bool       // the server cannot remove watches, so their events come and concern nobody
 	lastZxid     int64      // of ordinary replies
@@ -67,6 +68,7 @@ func newSession(c *Client, resp *zkproto.ConnectResponse, sent time.Time) *Sessi
 	s := &Session{
 		client: c, id: resp.SessionID, passwd: resp.Passwd,
 		timeout: millis(resp.Timeout), proven: sent, watches: newWatchTable(), modeKnown: make(chan struct{}),
+		bound: resp.Bound,
 	}
 	s.proof.tick = c.cfg.TickTime
 	s.proof.created(sent)
@@ -147,7 +149,7 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	// The watches go first, so that no read of a caller can overtake the events that the server
 	// owes us. (go-zookeeper sends them from a goroutine of their own.) Upkeep that the
 	// previous connection did not send is out of date.
-	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.upkeep || r.asksMode || r.probesOthers })
+	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.upkeep || r.asksMode || r.probesOthers || s.outdated(r) })
 	s.queue, s.registering = c.beCareful(), 0
 	for _, r := range s.watches.registrations(s.watchZxid, "") {
 		s.queueUpkeep(r)
@@ -305,6 +307,7 @@ func (s *Session) disconnected(planned bool) net.Conn {
 		return nil
 	}
 	s.timeout = min(s.timeout, millis(resp.Timeout))
+	s.bound = resp.Bound
 	s.prove(sent)
 	s.proof.resumed(sent)
 	s.mu.Unlock()

@@ -7,7 +7,8 @@
 // connect to the socket; clients in the host's own process connect over memory. When the host
 // exits or is killed, another process takes over. Sessions are part of the store, so they go
 // on, and with them every ephemeral node and every lock that is held. When the machine
-// restarts, they end ([zkserver.Config.OneMachine]).
+// restarts, they end ([zkserver.Config.OneMachine]). On Linux, a session also ends as soon as its process is
+// dead, so the locks of a killed process are free at once; see [zk.Config.Outlive].
 //
 //	store, err := zklocal.Open(zklocal.Config{Dir: dir})
 //	...

@@ -40,6 +40,10 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 	case "member":
 		err = member(Config{Dir: dir})
+	case "member that stays":
+		err = memberWith(Config{Dir: dir}, func(c *zk.Config) { c.SessionTimeout = 40 * time.Second })
+	case "member that outlives":
+		err = memberWith(Config{Dir: dir}, func(c *zk.Config) { c.SessionTimeout, c.Outlive = 40*time.Second, true })
 	case "member that starts hosts":
 		err = member(Config{Dir: dir, StartHost: startHost})
 	case "host":
@@ -62,7 +66,9 @@ func TestMain(m *testing.M) {
 	case "any umask":
 		err = anyUmask(dir)
 	default:
-		err = fmt.Errorf("unknown role %q", role)
+		if err = fmt.Errorf("unknown role %q", role); moreRoles[role] != nil {
+			err = moreRoles[role](dir)
+		}
 	}
 	if err != nil {
 		fmt.Println("error:", err)
@@ -71,9 +77,14 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
+// moreRoles are the roles of tests for one system.
+var moreRoles = make(map[string]func(dir string) error)
+
 // member connects and reports its session and whether it hosts. It makes a node for every
-// path that it reads, until its input ends.
-func member(cfg Config) error {
+// path that it reads, until its input ends. A number shares the session with a process.
+func member(cfg Config) error { return memberWith(cfg, func(*zk.Config) {}) }
+
+func memberWith(cfg Config, change func(*zk.Config)) error {
 	started := 0
 	if start := cfg.StartHost; start != nil {
 		cfg.StartHost = func(dir string) error { started++; return start(dir) }
@@ -87,6 +98,7 @@ func member(cfg Config) error {
 	defer cancel()
 	zkConfig := store.Config()
 	zkConfig.SessionTimeout = 4 * time.Second // the least that the host grants
+	change(&zkConfig)
 	client, err := zk.Dial(ctx, zkConfig)
 	if err != nil {
 		return err
@@ -98,7 +110,11 @@ func member(cfg Config) error {
 	}
 	fmt.Println(session.ID(), store.hosts(), started)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		if _, _, err := client.Create(ctx, in.Text(), nil, zk.Ephemeral); err != nil {
+		if pid, err := strconv.Atoi(in.Text()); err == nil { // no path, but a process that the session is shared with
+			if err := client.Share(ctx, pid); err != nil {
+				return err
+			}
+		} else if _, _, err := client.Create(ctx, in.Text(), nil, zk.Ephemeral); err != nil {
 			return err
 		}
 		fmt.Println("created")

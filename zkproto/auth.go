@@ -17,6 +17,10 @@ func (m *AuthRequest) Decode(r *Reader) {
 	*m = AuthRequest{Type: r.Int32(), Scheme: r.String(), Auth: r.Bytes()}
 }
 
+// SchemeProcesses is the scheme of an AuthRequest that replaces ConnectRequest.Processes while the session is in use. A
+// client sends it only to a server that has answered with ConnectResponse.Bound.
+const SchemeProcesses = "holdfast-processes"
+
 // A SASLToken is the body of OpSASL, and of its answer.
 type SASLToken struct {
 	Token []byte // null in an answer that has no token

@@ -9,6 +9,10 @@ type ConnectRequest struct {
 	Passwd          []byte
 	ReadOnly        bool
 	HasReadOnly     bool // clients older than 3.4 omit the last byte
+
+	// Processes, if not nil, says which processes the session belongs to. Only servers of holdfast read it, and only on
+	// Unix sockets. Others ignore bytes behind ReadOnly.
+	Processes []byte
 }
 
 // Append appends the body of the frame.
@@ -20,6 +24,9 @@ func (m *ConnectRequest) Append(b []byte) []byte {
 	b = AppendBytes(b, m.Passwd)
 	if m.HasReadOnly {
 		b = AppendBool(b, m.ReadOnly)
+		if m.Processes != nil {
+			b = AppendBytes(b, m.Processes)
+		}
 	}
 	return b
 }
@@ -32,6 +39,9 @@ func (m *ConnectRequest) Decode(r *Reader) {
 	}
 	if r.Err() == nil && r.Remaining() > 0 {
 		m.HasReadOnly, m.ReadOnly = true, r.Bool()
+		if r.Err() == nil && r.Remaining() > 0 {
+			m.Processes = r.Bytes()
+		}
 	}
 }
 
@@ -44,6 +54,9 @@ type ConnectResponse struct {
 	Passwd          []byte
 	ReadOnly        bool
 	HasReadOnly     bool // present exactly if the request had it
+
+	// Bound says that the session belongs to the Processes of the request. The byte is there only if it is set.
+	Bound bool
 }
 
 // Append appends the body of the frame.
@@ -54,6 +67,9 @@ func (m *ConnectResponse) Append(b []byte) []byte {
 	b = AppendBytes(b, m.Passwd)
 	if m.HasReadOnly {
 		b = AppendBool(b, m.ReadOnly)
+		if m.Bound {
+			b = AppendBool(b, true)
+		}
 	}
 	return b
 }
@@ -65,6 +81,13 @@ func (m *ConnectResponse) Decode(r *Reader) {
 	}
 	if r.Err() == nil && r.Remaining() > 0 {
 		m.HasReadOnly, m.ReadOnly = true, r.Bool()
+	}
+}
+
+// DecodeBound reads Bound, behind the rest of m. A client calls it if its request had Processes.
+func (m *ConnectResponse) DecodeBound(r *Reader) {
+	if r.Err() == nil && r.Remaining() > 0 {
+		m.Bound = r.Bool()
 	}
 }
 

@@ -61,7 +61,7 @@ func certificateOf(nc net.Conn) []tree.Identity {
 	return nil
 }
 
-// authenticate answers a login with the scheme digest. A login with the scheme ip always succeeds,
+// authenticate answers a login with the scheme digest. SchemeProcesses is no login. A login with the scheme ip always succeeds,
 // because the server knows the address from the start.
 func (s *Server) authenticate(c *conn, r *request) {
 	ok := false
@@ -69,6 +69,10 @@ func (s *Server) authenticate(c *conn, r *request) {
 	case r.bad:
 	case r.auth.Scheme == "ip":
 		ok = true
+	case r.auth.Scheme == zkproto.SchemeProcesses:
+		s.rebind(c.owned.session, r.group)
+		s.reply(c, r.xid, s.owner.zxid, zkproto.CodeOK)
+		return
 	case r.auth.Scheme == "digest" && r.auth.Auth != nil:
 		decide := func(bool) {}
 		if name, guessed := s.users.Guessed(r.auth.Auth); guessed {

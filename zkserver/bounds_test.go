@@ -67,7 +67,7 @@ func (w *worstCase) connect(ids []tree.Identity) *conn {
 	w.next++
 	c := newConn(w.Server, 1<<40+w.next, w.nc)
 	c.owned.identities, c.owned.admitted, c.owned.inBatch = ids, true, true
-	c.owned.session = w.newSession(time.Hour)
+	c.owned.session = w.newSession(time.Hour, nil)
 	c.owned.session.conn, c.owned.session.touched = c, w.owner.now
 	w.owner.watchers[c.id] = c
 	w.owner.tree.Identify(c.id, ids)

@@ -12,7 +12,7 @@ import (
 type counters struct {
 	zxid, sessions, znodes, ephemerals, watches, dataBytes atomic.Int64 // written by the owner
 	received, notifications, bytesReceived                 atomic.Int64 // written by the owner
-	created, expired, loginsRefused, waited, turns         atomic.Int64 // written by the owner
+	created, expired, died, loginsRefused, waited, turns   atomic.Int64 // written by the owner
 
 	connections, mostConnections atomic.Int64
 

@@ -145,6 +145,9 @@
 // committer and writer for a few requests that came together (inline.go). The teller (tell.go) wakes
 // writers that have notifications only, some at a time. Serve runs on the caller's goroutine.
 //
+// For each session without a connection that belongs to processes of this machine, a goroutine waits for
+// their end (bound.go).
+//
 // The owner ends on Shutdown, Close, linger or a failed store. It ends the committer and the
 // teller. Then it waits for the connections, closes the store and closes Done. The store has a
 // goroutine while it makes a snapshot; closing the store ends it.

@@ -48,6 +48,7 @@ func (s *Server) expireAt(at time.Time) {
 // records that the session is ending, so the next start continues.
 func (s *Server) endSession(sess *session, ended func()) {
 	delete(s.owner.sessions, sess.id)
+	sess.unwatch()
 	s.owner.endings++
 	if sess.conn != nil {
 		sess.conn.owned.session = nil // its further requests are dropped

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/internal/proc"
 	"holdfast/zkproto"
 )
 
@@ -130,12 +131,13 @@ func FuzzSession(f *testing.F) {
 	f.Add((&session{timeout: 30 * time.Second}).encode())
 	f.Add((&session{timeout: time.Millisecond, local: true}).encode())
 	f.Add((&session{timeout: time.Millisecond, ending: true}).encode())
+	f.Add((&session{timeout: time.Millisecond, group: &proc.Group{Namespace: 3, IDs: []proc.ID{{PID: 4, Start: 5}, {PID: 6, Start: 7}}}}).encode())
 	f.Fuzz(func(t *testing.T, record []byte) {
 		sess, err := decodeSession(7, record)
 		if err != nil {
 			return
 		}
-		if again, err := decodeSession(7, sess.encode()); err != nil || *again != *sess {
+		if again, err := decodeSession(7, sess.encode()); err != nil || !reflect.DeepEqual(again, sess) {
 			t.Errorf("%+v; again %+v, %v", sess, again, err)
 		}
 	})

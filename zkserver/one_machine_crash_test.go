@@ -269,7 +269,7 @@ func (m *machine) write(s *Server) bool {
 		}
 		switch k := m.rng.IntN(20); {
 		case k < 3 || len(ids) == 0:
-			sess := s.newSession(time.Hour)
+			sess := s.newSession(time.Hour, nil)
 			m.pending = was.with(sessionName(sess.id), endsWith(sess))
 		case k < 5:
 			sess := o.sessions[ids[m.rng.IntN(len(ids))]]

@@ -58,6 +58,7 @@ func (s *Server) run() {
 		s.commit()
 	}()
 	s.own()
+	s.endWatches()
 	close(s.commits)
 	<-committed
 	s.teller.finish()
@@ -131,7 +132,7 @@ func (s *Server) handle(r *request) {
 	case kindConnect:
 		s.receive(r)
 		s.identify(c, r.certificate...)
-		s.connect(c, &r.connect)
+		s.connect(c, &r.connect, r.group)
 	case kindWord:
 		s.owner.arrived = 0
 		s.answerWord(c, r)

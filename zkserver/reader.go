@@ -118,7 +118,13 @@ func (c *conn) next(in *bufio.Reader, wait bool) (*request, error) {
 	if n > 0 {
 		r.room = n + requestBytes
 	}
-	return r, r.decode()
+	if err := r.decode(); err != nil {
+		return r, err
+	}
+	if r.op == zkproto.OpAuth && r.auth.Scheme == zkproto.SchemeProcesses {
+		r.group = c.confirm(r.auth.Auth)
+	}
+	return r, nil
 }
 
 // frameBuffered reports whether next can read a frame without waiting for the network.
@@ -155,6 +161,7 @@ func (c *conn) handshake(in *bufio.Reader) error {
 		r.frame = frame // Stats counts its bytes
 		// Reset the deadline before the push: the answer may be a refusal, which sets its own deadline.
 		c.setReadDeadline(time.Time{})
+		r.group = c.confirm(r.connect.Processes)
 		r.certificate = certificateOf(c.nc) // the TLS handshake is over, since the first byte has arrived
 		c.push(r)
 	}

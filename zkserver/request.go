@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/internal/proc"
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/tree"
 )
@@ -39,6 +40,7 @@ type request struct {
 
 	connect         zkproto.ConnectRequest
 	certificate     []tree.Identity // the identity of a connecting client
+	group           *proc.Group     // the processes that its session belongs to, as confirmed
 	word            string
 	disk            int64 // bytes, for the four-letter words
 	files, maxFiles int64 // see openFiles

@@ -59,6 +59,8 @@ type Server struct {
 	quit chan struct{} // closed by Close and by a fatal error: stop at once
 	done chan struct{} // closed when all has stopped
 
+	deaths *deathWatches
+
 	owning sync.Mutex // guards owner
 	owner  owner
 
@@ -131,6 +133,7 @@ func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 		conns:     make(map[*conn]struct{}),
 		addresses: make(map[netip.Addr]*address),
 		opened:    time.Now(),
+		deaths:    newDeathWatches(),
 		idleSince: time.Now(),
 	}
 	s.oneMachine.Store(cfg.OneMachine)
@@ -149,6 +152,9 @@ func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 	}
 	s.publish()
 	s.measureStore()
+	for _, sess := range s.owner.sessions {
+		s.watchGroup(sess)
+	}
 	go s.run()
 	return s, nil
 }

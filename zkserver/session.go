@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"holdfast/internal/proc"
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/sched"
 	"holdfast/zkserver/internal/store"
@@ -25,6 +26,9 @@ type session struct {
 	conn    *conn     // nil while the session has no connection
 	local   bool      // its client is on this machine, see Config.OneMachine
 	ending  bool      // some of its nodes are removed, see endSession
+
+	group *proc.Group // the processes that it belongs to, see bound.go; nil if its timeout alone ends it
+	watch *deathWatch // nil unless the server waits for the end of group
 }
 
 // load fills the owner's state from the store. init.Ceiling is the zxid of the time.
@@ -127,7 +131,17 @@ func decodeSession(id int64, record []byte) (*session, error) {
 	sess := &session{id: id, timeout: time.Duration(r.Int32()) * time.Millisecond}
 	sess.local = len(record) > 4 && r.Bool()
 	sess.ending = len(record) > 5 && r.Bool()
-	if err := r.Complete(); err != nil {
+	var err error
+	if len(record) > 6 {
+		var g proc.Group
+		if g, err = proc.Decode(r.Bytes()); err == nil {
+			sess.group = &g
+		}
+	}
+	if err == nil {
+		err = r.Complete()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("record of session 0x%x: %w", id, err)
 	}
 	return sess, nil
@@ -136,11 +150,14 @@ func decodeSession(id int64, record []byte) (*session, error) {
 // encode returns the store's record of a session.
 func (sess *session) encode() []byte {
 	record := zkproto.AppendInt32(nil, int32(sess.timeout/time.Millisecond))
-	if sess.local || sess.ending {
+	if sess.local || sess.ending || sess.group != nil {
 		record = zkproto.AppendBool(record, sess.local)
 	}
-	if sess.ending {
-		record = zkproto.AppendBool(record, true)
+	if sess.ending || sess.group != nil {
+		record = zkproto.AppendBool(record, sess.ending)
+	}
+	if sess.group != nil {
+		record = zkproto.AppendBytes(record, sess.group.Append(nil))
 	}
 	return record
 }
@@ -159,7 +176,7 @@ func (s *Server) password(id int64) []byte {
 
 // newSession makes a session with an id that nobody can guess. Ids are positive, and
 // the high byte is never 0xff, which Apache's server uses for containers.
-func (s *Server) newSession(timeout time.Duration) *session {
+func (s *Server) newSession(timeout time.Duration, group *proc.Group) *session {
 	var b [8]byte
 	for {
 		rand.Read(b[:])
@@ -168,7 +185,7 @@ func (s *Server) newSession(timeout time.Duration) *session {
 			continue
 		}
 		s.nextTxn(id)
-		sess := &session{id: id, timeout: timeout, local: s.oneMachine.Load()}
+		sess := &session{id: id, timeout: timeout, local: s.oneMachine.Load(), group: group}
 		if !sess.local {
 			s.owner.others++
 		}
@@ -181,7 +198,7 @@ func (s *Server) newSession(timeout time.Duration) *session {
 }
 
 // connect answers the first frame of a connection.
-func (s *Server) connect(c *conn, m *zkproto.ConnectRequest) {
+func (s *Server) connect(c *conn, m *zkproto.ConnectRequest, group *proc.Group) {
 	o := &s.owner
 	if m.LastZxidSeen > o.zxid {
 		// The client has seen a later state than ours. The protocol has no answer for
@@ -195,8 +212,8 @@ func (s *Server) connect(c *conn, m *zkproto.ConnectRequest) {
 	timeout = min(max(timeout, s.cfg.MinSessionTimeout), s.cfg.MaxSessionTimeout)
 	var sess *session
 	if m.SessionID == 0 {
-		sess = s.newSession(timeout)
-	} else if sess = s.resume(m, timeout); sess == nil {
+		sess = s.newSession(timeout, group)
+	} else if sess = s.resume(m, timeout, group); sess == nil {
 		s.cfg.Logger.Info("zkserver: session not resumed: it has ended, or the password is wrong",
 			"session", hexID(m.SessionID), "remote", c.nc.RemoteAddr())
 		s.answerConnect(c, &zkproto.ConnectResponse{Passwd: make([]byte, 16), HasReadOnly: m.HasReadOnly})
@@ -211,13 +228,14 @@ func (s *Server) connect(c *conn, m *zkproto.ConnectRequest) {
 	o.tree.Identify(c.id, c.owned.identities)
 	s.answerConnect(c, &zkproto.ConnectResponse{
 		Timeout: int32(sess.timeout / time.Millisecond), SessionID: sess.id, Passwd: s.password(sess.id),
-		HasReadOnly: m.HasReadOnly,
+		HasReadOnly: m.HasReadOnly, Bound: sess.group != nil,
 	})
 }
 
 // resume returns the session that m names, or nil. It checks the password first: a client that
-// only guesses an id must not cut off the session's own client.
-func (s *Server) resume(m *zkproto.ConnectRequest, timeout time.Duration) *session {
+// only guesses an id must not cut off the session's own client. From then on the session belongs to group, which may be
+// that of another process, or nil.
+func (s *Server) resume(m *zkproto.ConnectRequest, timeout time.Duration, group *proc.Group) *session {
 	if subtle.ConstantTimeCompare(m.Passwd, s.password(m.SessionID)) != 1 {
 		return nil
 	}
@@ -229,11 +247,36 @@ func (s *Server) resume(m *zkproto.ConnectRequest, timeout time.Duration) *sessi
 		s.detach(older)
 		older.close()
 	}
-	if sess.timeout != timeout {
-		sess.timeout = timeout
+	sess.unwatch()
+	if sess.timeout != timeout || !sameGroup(sess.group, group) {
+		sess.timeout, sess.group = timeout, group
 		s.saveSession(sess)
 	}
 	return sess
+}
+
+func sameGroup(a, b *proc.Group) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Equal(*b)
+}
+
+// rebind makes the session of a connected client belong to other processes.
+func (s *Server) rebind(sess *session, g *proc.Group) {
+	sess.touched = s.owner.now
+	if !sameGroup(sess.group, g) {
+		sess.group = g
+		s.saveSession(sess)
+	}
+}
+
+// unwatch stops waiting for the end of the session's processes.
+func (sess *session) unwatch() {
+	if sess.watch != nil {
+		sess.watch.stop()
+		sess.watch = nil
+	}
 }
 
 func (s *Server) answerConnect(c *conn, m *zkproto.ConnectResponse) {
@@ -243,12 +286,14 @@ func (s *Server) answerConnect(c *conn, m *zkproto.ConnectResponse) {
 	s.answered(c)
 }
 
-// detach separates a connection from its session. The connection's watches end.
+// detach separates a connection from its session. The connection's watches end. If the session belongs to processes, the
+// server begins to wait for their end.
 func (s *Server) detach(c *conn) {
 	s.owner.tree.DropWatcher(c.id)
 	delete(s.owner.watchers, c.id)
 	if sess := c.owned.session; sess != nil {
 		sess.conn, c.owned.session = nil, nil
+		s.watchGroup(sess)
 	}
 }
 

@@ -27,7 +27,7 @@ func addSessions(t *testing.T, s *Server, n int, timeout time.Duration, bytes in
 	t.Helper()
 	onOwner(s, func() {
 		for range n {
-			sess := s.newSession(timeout)
+			sess := s.newSession(timeout, nil)
 			sess.touched = s.owner.now
 			parent := fmt.Sprint("/", sess.id) // a single parent would have too little room
 			for _, op := range []zkproto.MultiOp{
@@ -261,7 +261,7 @@ func TestEndingSessionsTakeTurns(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		for i := range sessions {
 			onOwner(s, func() {
-				sess := s.newSession(time.Minute)
+				sess := s.newSession(time.Minute, nil)
 				sess.touched = s.owner.now
 				for j := range nodes {
 					s.owner.tree.Create(s.nextTxn(sess.id), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: fmt.Sprintf("/%d-%d", i, j), ACL: openACL, Flags: zkproto.FlagEphemeral})
@@ -305,7 +305,7 @@ func TestEndingSessionsLeaveABatchItsSize(t *testing.T) {
 		}
 		for i := range 4 {
 			onOwner(s, func() {
-				sess := s.newSession(4 * time.Second)
+				sess := s.newSession(4*time.Second, nil)
 				sess.touched = s.owner.now
 				parent := fmt.Sprint("/", i)
 				s.owner.tree.Create(s.nextTxn(sess.id), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: parent, ACL: openACL})

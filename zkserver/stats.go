@@ -19,6 +19,7 @@ type Stats struct {
 	Sessions        int   // now, including those without a connection
 	SessionsCreated int64 // without resumed ones
 	SessionsExpired int64 // for silence, or by ExpireSession
+	SessionsDied    int64 // because the processes that they belonged to had ended
 
 	LoginsRefused int64 // wrong passwords, and requests without a required login
 
@@ -69,6 +70,7 @@ func (s *Server) Stats() Stats {
 		Sessions:        int(n.sessions.Load()),
 		SessionsCreated: n.created.Load(),
 		SessionsExpired: n.expired.Load(),
+		SessionsDied:    n.died.Load(),
 		LoginsRefused:   n.loginsRefused.Load(),
 
 		Znodes:     int(n.znodes.Load()),

@@ -106,6 +106,7 @@ func mutants() []mutant {
 		ofProcesses(),
 		ofMendedClient(),
 		ofBoundedStore(),
+		ofCrashes(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

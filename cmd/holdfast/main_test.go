@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/cli/root"
 	"holdfast/internal/cli/tf"
 	"holdfast/internal/cli/top"
+	"holdfast/internal/watchdog"
 )
 
 // newRoot returns the command.
@@ -23,10 +24,11 @@ func TestMain(m *testing.M) {
 	// With the race detector, a process sleeps for a second before it exits, and there are many here.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	testscript.Main(m, map[string]func(){
-		"holdfast":     func() { os.Exit(program.Main(newRoot())) },
-		"holdfast-mcp": func() { os.Exit(program.Main(mcp.New())) },
-		"holdfast-ui":  func() { os.Exit(program.Main(dashboard.New())) },
-		"holdfast-tf":  func() { os.Exit(program.Main(tf.New())) },
-		"holdfast-top": func() { os.Exit(program.Main(top.New())) },
+		"holdfast":            func() { os.Exit(program.Main(newRoot())) },
+		watchdog.ExecutorName: func() { os.Exit(program.Main(newRoot())) },
+		"holdfast-mcp":        func() { os.Exit(program.Main(mcp.New())) },
+		"holdfast-ui":         func() { os.Exit(program.Main(dashboard.New())) },
+		"holdfast-tf":         func() { os.Exit(program.Main(tf.New())) },
+		"holdfast-top":        func() { os.Exit(program.Main(top.New())) },
 	})
 }

@@ -61,6 +61,7 @@ var numbers = [...]number{
 	{"connections_accepted_total", "counter", "Connections accepted, without those refused at once.", func(s *zkserver.Stats) float64 { return float64(s.ConnectionsAccepted) }},
 	{"sessions", "gauge", "Sessions, also those without a connection.", func(s *zkserver.Stats) float64 { return float64(s.Sessions) }},
 	{"sessions_created_total", "counter", "Sessions created, without resumed ones.", func(s *zkserver.Stats) float64 { return float64(s.SessionsCreated) }},
+	{"sessions_died_total", "counter", "Sessions ended because their processes are dead.", func(s *zkserver.Stats) float64 { return float64(s.SessionsDied) }},
 	{"sessions_expired_total", "counter", "Sessions expired.", func(s *zkserver.Stats) float64 { return float64(s.SessionsExpired) }},
 	{"logins_refused_total", "counter", "Wrong passwords, and requests without the login that they need.", func(s *zkserver.Stats) float64 { return float64(s.LoginsRefused) }},
 	{"znodes", "gauge", "Nodes, with the built-in ones.", func(s *zkserver.Stats) float64 { return float64(s.Znodes) }},

@@ -52,6 +52,7 @@ import (
 //	ui, terraform, internal/cli/passwd, internal/cli/tf → internal/htpasswd → internal/guess     zkserver → internal/guess
 //	ui, terraform, internal/daemon → internal/fair
 //	chaos → holdfast
+//	zk, zkserver → internal/proc
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
 // A package below a listed one counts as part of it. Tests are exempt: a test of the client
@@ -105,8 +106,12 @@ var arrows = map[string]part{
 	"internal/queue/names": {
 		reason: "whom a contender waits for follows from names alone: this package knows no client and no lock",
 	},
+	"internal/proc": {
+		external: []string{"golang.org/x/sys"},
+		reason:   "which process is dead is asked of the kernel: this package knows no session",
+	},
 	"zk": {
-		mayImport: []string{"zkproto"},
+		mayImport: []string{"internal/proc", "zkproto"},
 		external:  []string{"golang.org/x/sync", "golang.org/x/sys"},
 		reason:    "the client stands on the messages and the standard library alone, and is of use without everything above it",
 	},
@@ -114,7 +119,7 @@ var arrows = map[string]part{
 		reason: "the messages are the bottom, where client and server meet: they need nothing but the standard library",
 	},
 	"zkserver": {
-		mayImport: []string{"internal/guess", "zkproto", "zkserver/internal/login", "zkserver/internal/sched"},
+		mayImport: []string{"internal/guess", "internal/proc", "zkproto", "zkserver/internal/login", "zkserver/internal/sched"},
 		external:  []string{"*"},
 		reason:    "the server knows the messages, its own internal packages and the delays of guessers: it must not need a client, nor know what the nodes are used for",
 	},

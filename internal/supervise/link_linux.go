@@ -29,6 +29,7 @@ const (
 	verbLook                   // the deadline in the shared memory has become earlier, or the doubt has changed
 	verbResume                 // continue the job after a stop, if the lock allows it
 	verbKill                   // the lock is lost
+	verbWill                   // text is what Main returns if the supervisor dies, see Terms.Will
 
 	// From the watchdog.
 	verbStarted // the command runs, with this process id; text is its cgroup

@@ -36,6 +36,13 @@ type Terms struct {
 	Changed <-chan struct{}
 	// Signals delivers the signals that this process receives for the command.
 	Signals <-chan os.Signal
+	// Guard is called with the process id of the watchdog before the command starts. If it returns an error, the command
+	// does not start. When this process dies, the watchdog lives until the job is gone. nil is no function; it is called
+	// on Linux only.
+	Guard func(pid int) error
+	// Will is what Main returns in the watchdog after this process has died, when its jobs are gone. It is kept in memory
+	// alone. It has no effect if it is longer than 4 KiB, and on other systems than Linux.
+	Will string
 	// Stopping is called when the job is asked to stop or killed, whatever the reason. It must not block, and
 	// may be called again. nil is no function.
 	Stopping func()

@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 	prepareProcess()
 	switch {
 	case IsWatchdog():
-		os.Exit(Main(spareInTest))
+		code, _ := Main(spareInTest)
+		os.Exit(code)
 	case os.Getenv(superviseVariable) != "":
 		os.Unsetenv(superviseVariable)
 		superviseMain()

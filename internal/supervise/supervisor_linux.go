@@ -133,7 +133,13 @@ func (s *Supervisor) forkWatchdog() (err error) {
 	files := []uintptr{0, 1, 2}
 	inherited := inheritedFiles()
 	var at []string
-	for _, f := range []uintptr{end.Fd(), s.shared.file.Fd()} {
+	kin, err := newKin()
+	if err != nil {
+		s.shared.close()
+		s.link.file.Close()
+		return err
+	}
+	for _, f := range []uintptr{end.Fd(), s.shared.file.Fd(), uintptr(kin.read), uintptr(kin.write)} {
 		for slices.Contains(inherited, len(files)) {
 			files = append(files, uintptr(len(files)))
 		}
@@ -214,6 +220,14 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 		if err := s.startWatchdog(); err != nil {
 			return Outcome{}, fmt.Errorf("%w: %w", ErrGuards, err)
 		}
+	}
+	if t.Guard != nil {
+		if err := t.Guard(s.watchdog.Pid); err != nil {
+			return Outcome{}, fmt.Errorf("%w: %w", ErrGuards, err)
+		}
+	}
+	if t.Will != "" && len(t.Will) <= maxText {
+		_ = s.link.send(verbWill, 0, t.Will) // without it, the session has its timeout
 	}
 	if err := s.order(c, t); err != nil {
 		return Outcome{}, err

@@ -23,7 +23,7 @@ func (s *Supervisor) Close() {}
 func IsWatchdog() bool { return false }
 
 // Main is never called.
-func Main(func(pid int) bool) int { return 1 }
+func Main(func(pid int) bool) (code int, will string) { return 1, "" }
 
 // LeaveJob does nothing: jobs have no cgroups here.
 func LeaveJob() {}

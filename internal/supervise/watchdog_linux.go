@@ -16,18 +16,25 @@ import (
 
 // IsWatchdog reports whether this process was started as a watchdog. If so, the program must
 // call Main and nothing else, possibly while it initialises its packages.
-func IsWatchdog() bool { return len(os.Args) == 3 && os.Args[0] == watchdogName }
+func IsWatchdog() bool { return len(os.Args) == 5 && os.Args[0] == watchdogName }
 
-// Main runs the watchdog process and returns its exit code. spare is as for Start.
-func Main(spare func(pid int) bool) int {
+// Main runs the watchdog process and returns its exit code. spare is as for Start. If the supervisor has died, will is
+// that of its Terms; then no job of it is left.
+func Main(spare func(pid int) bool) (code int, will string) {
 	w, err := newWatchdog(spare)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "holdfast: watchdog process: %v\n", err)
-		return 1
+		return 1, ""
 	}
 	w.work()
-	return 0
+	if w.orphaned && w.will != "" && w.kin.last(willPatience) {
+		return 0, w.will
+	}
+	return 0, ""
 }
+
+// willPatience is how long a watchdog waits for the others of a supervisor that has died.
+const willPatience = 5 * time.Second
 
 type watchdog struct {
 	spare   func(pid int) bool
@@ -42,6 +49,10 @@ type watchdog struct {
 	lost    chan struct{}  // closed when the job must be killed at once, or must not start
 	gone    chan struct{}  // closed when the supervisor is gone
 	alarm   *alarm         // the guard's
+
+	kin      kin
+	will     string // of Terms; may be read when gone is closed
+	orphaned bool   // the supervisor was gone before its job
 }
 
 func newWatchdog(spare func(pid int) bool) (*watchdog, error) {
@@ -50,7 +61,7 @@ func newWatchdog(spare func(pid int) bool) (*watchdog, error) {
 		look: make(chan struct{}, 1), keys: make(chan os.Signal, 4), settled: make(chan struct{}, 1), lost: make(chan struct{}), gone: make(chan struct{}),
 	}
 	var files []*os.File
-	for _, arg := range os.Args[1:] {
+	for _, arg := range os.Args[1:3] {
 		fd, err := strconv.Atoi(arg)
 		if err != nil {
 			return nil, err
@@ -60,6 +71,9 @@ func newWatchdog(spare func(pid int) bool) (*watchdog, error) {
 			return nil, err
 		}
 		files = append(files, os.NewFile(uintptr(fd), "inherited"))
+	}
+	if err := w.kin.inherit(os.Args[3:]); err != nil {
+		return nil, err
 	}
 	if err := becomeSubreaper(); err != nil {
 		return nil, err
@@ -83,6 +97,7 @@ func (w *watchdog) work() {
 	select {
 	case o := <-w.orders:
 		w.run(o)
+		w.orphaned = isClosed(w.gone)
 		<-w.gone // the supervisor may be stopped, and must find our last message
 	case <-w.gone:
 	}
@@ -123,6 +138,8 @@ func (w *watchdog) listen() {
 			poke(w.resume)
 		case verbKill:
 			lose()
+		case verbWill:
+			w.will = m.text
 		}
 	}
 }

@@ -16,10 +16,20 @@ import (
 func init() {
 	if supervise.IsWatchdog() {
 		// A goroutine of its own, because the goroutine of init is bound to its thread.
-		go func() { os.Exit(supervise.Main(IsHost)) }()
+		go func() {
+			code, will := supervise.Main(IsHost)
+			if will != "" {
+				execute(will)
+			}
+			os.Exit(code)
+		}()
 		select {}
 	}
 }
+
+// ExecutorName is the name (argv[0]) of a process that carries out the will of a supervisor that has died. Its argument is
+// the number of a descriptor from which it reads the will.
+const ExecutorName = "holdfast-executor"
 
 // The arguments of serve by which IsHost recognises a host.
 const (

@@ -66,14 +66,16 @@ func parseTarget(s string) (Target, error) {
 				"server %q: %q is taken for a host, but a directory is on this machine", s, u.Host)
 		case u.Opaque != "" || u.Path == "" || u.Path == "/":
 			return Target{}, term.Misconfigured(serverHint, "server %q: no directory given", s)
-		case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
-			return Target{}, term.Misconfigured("write ? as %3F and # as %23", "server %q: a directory has no parameters", s)
+		case u.RawQuery != "" && u.RawQuery != "outlive=true" || u.Fragment != "" || u.ForceQuery:
+			return Target{}, term.Misconfigured("write ? as %3F and # as %23", "server %q: a directory has no parameters but outlive=true", s)
 		}
 		path := u.Path
 		if runtime.GOOS == "windows" {
 			path = strings.TrimPrefix(path, "/") // file:///C:/dir
 		}
-		return fileTarget(filepath.Clean(filepath.FromSlash(path))), nil
+		t := fileTarget(filepath.Clean(filepath.FromSlash(path)))
+		t.ZK.Outlive = u.RawQuery != ""
+		return t, nil
 	}
 	cfg, err := zk.ParseURL(s)
 	if err != nil {
@@ -116,6 +118,9 @@ type Connection struct {
 	Store   *zklocal.Store // of a file:// target
 	Contact *Contact
 	Quiet   func() // ends the messages about the contact
+
+	flags  *Flags
+	target Target
 }
 
 // Connect waits for a session, at most for patience; 0 is no limit. While no server answers, it reports
@@ -124,13 +129,14 @@ func (g *Flags) Connect(ctx context.Context, t Target, patience time.Duration, s
 	if err := t.admits(ctx); err != nil {
 		return nil, err
 	}
-	c := &Connection{Contact: newContact(t)}
+	c := &Connection{Contact: newContact(t), flags: g, target: t}
 	cfg := t.ZK
 	if t.Dir != "" {
 		if c.Store, err = zklocal.Open(zklocal.Config{Dir: t.Dir, StartHost: host.Start}); err != nil {
 			return nil, unfit(err)
 		}
 		cfg = c.Store.Config()
+		cfg.Outlive = t.ZK.Outlive
 	}
 	cfg.SessionTimeout = g.Timeout
 	cfg.CreateChroot = t.ZK.CreateChroot
@@ -155,6 +161,12 @@ func (g *Flags) Connect(ctx context.Context, t Target, patience time.Duration, s
 		}
 	}
 	return c, nil
+}
+
+// Guard returns a supervise.Terms.Guard. When this process dies, its session goes on until the watchdog has ended the job,
+// too. ctx ends when the lock is lost.
+func (c *Connection) Guard(ctx context.Context) func(pid int) error {
+	return func(pid int) error { return c.Client.Share(ctx, pid) }
 }
 
 // identify reports if the connected server says that it is not Apache ZooKeeper.

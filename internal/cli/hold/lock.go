@@ -82,6 +82,10 @@ func holdUntilTold(p *Plan, stdin bool) error {
 	}
 	defer t.Close()
 	go conn.WarnOfTick(t.hold.Context(), t.Client, p.Target.ZK, k.say)
+	if stdin {
+		// The script works under the lock. If it has ended, so does standard input.
+		_ = t.Guard(t.hold.Context())(os.Getppid())
+	}
 	k.say.Line("to release %s, press ctrl-C or: kill %d", term.Escape(p.Name), os.Getpid())
 	line := fmt.Sprintf("held %s token=%d session=%s", term.Escape(p.Name), p.token(t.hold), locks.SessionText(t.hold.SessionID()))
 	if p.kind.slot {

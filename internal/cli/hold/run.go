@@ -71,6 +71,7 @@ func (r *Runner) Run() error {
 		supervise.Terms{
 			Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Ending: r.ends, Signals: signals, Warn: r.warn,
 			Suspect: t.Contact.IsDown, Changed: t.Contact.Changed, Stopping: r.Steps.stop,
+			Guard: t.Guard(t.hold.Context()), Will: t.Will(t.hold.SessionID()),
 		},
 	)
 	r.Steps.stop()

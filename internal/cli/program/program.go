@@ -45,6 +45,9 @@ func New(cmd *cobra.Command, g *conn.Flags) *cobra.Command {
 
 // Main runs the command line of this process and returns its exit code.
 func Main(root *cobra.Command) int {
+	if conn.IsExecutor() {
+		return conn.Execute()
+	}
 	cmd, err := root.ExecuteC()
 	code := term.Report(os.Stderr, FormatOf(cmd), cmd.Name(), err)
 	if key, ok := errors.AsType[term.Interrupted](err); ok {

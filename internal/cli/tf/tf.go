@@ -194,7 +194,7 @@ func (f *runFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, 
 			Warn: func(format string, args ...any) {
 				say.Line("%s: %s", ws, term.Escape(fmt.Sprintf(format, duration.InMessage(args)...)))
 			},
-			Suspect: c.Contact.IsDown, Changed: c.Contact.Changed,
+			Suspect: c.Contact.IsDown, Changed: c.Contact.Changed, Guard: c.Guard(session.Context()), Will: c.Will(session.ID()),
 		},
 	)
 	_, _ = job.UnlessHurried(signals, 2, func() error { gateway.close(); return nil })

@@ -146,6 +146,7 @@ type sharder struct {
 	say       *term.Sayer
 	hurry     chan struct{} // closed when the commands must be killed
 	crew      *crew
+	server    *conn.Connection
 }
 
 // errTold is the cause of a context that a signal has ended.
@@ -234,6 +235,7 @@ func (w *sharder) work(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
+	w.server = c
 	w.plan.Metrics.Connected(c.Contact)
 	session, err := c.Client.Session(ctx)
 	if err == nil {
@@ -340,7 +342,7 @@ func (w *sharder) once(ctx context.Context, path string, s shards.Shard, warn fu
 			"HOLDFAST_SHARD="+strconv.Itoa(s.Number),
 			"HOLDFAST_SHARDS="+strconv.Itoa(w.count),
 		))},
-		supervise.Terms{Lost: kill, Deadline: s.Hold.Deadline, Ending: supervise.Ending{Grace: w.grace}, Signals: signals, Background: true, Warn: func(format string, args ...any) {
+		supervise.Terms{Lost: kill, Deadline: s.Hold.Deadline, Ending: supervise.Ending{Grace: w.grace}, Signals: signals, Background: true, Guard: w.server.Guard(s.Hold.Context()), Will: w.server.Will(s.Hold.SessionID()), Warn: func(format string, args ...any) {
 			if s.Hold.Err() != nil || ctx.Err() == nil { // otherwise stop has said why
 				warn(format, args...)
 			}

@@ -1,0 +1,62 @@
+package mutants
+
+// ofCrashes are bugs of sessions that end with their processes, see zkserver/bound.go.
+func ofCrashes() []mutant {
+	const pkg = "zklocal"
+	return []mutant{
+		{
+			number: 1410, bug: "a session ends with its last connection, though its process lives", where: "–",
+			edits: []edit{{"zkserver/bound.go", "if err := g.Wait(ctx, s.deaths.turn); err == nil {", "if err := g.Wait(ctx, s.deaths.turn); err == nil || ctx.Err() == nil || true {"},
+				{"internal/proc/proc_linux.go", "\tresume, err := pause(ctx)\n", "\tif pause != nil {\n\t\treturn nil\n\t}\n\tresume, err := pause(ctx)\n"}},
+			pkg: pkg, tests: []string{"TestLivingProcessKeepsItsSession"},
+		},
+		{
+			number: 1411, bug: "the server believes a declaration that the kernel does not confirm", where: "–",
+			edits: []edit{{"internal/proc/proc_linux.go", "\tif cred.Pid != id.PID {", "\tif cred.Pid != id.PID && false {"},
+				{"internal/proc/proc_linux.go", "\tcase hasEnded(fd): // and", "\tcase hasEnded(fd) && false: // and"}},
+			pkg: pkg, tests: []string{"TestOnlyThePeerIsBelieved"},
+		},
+		{
+			number: 1412, bug: "a process that has got the id of a dead one keeps the session of that one", where: "–",
+			edits: []edit{{"internal/proc/proc_linux.go", "hasEnded(fd) || err == nil && start != id.Start {", "hasEnded(fd) || err == nil && start == 0 {"}},
+			pkg:   "internal/proc", tests: []string{"TestALaterProcessWithTheIDIsAnother"},
+		},
+		{
+			number: 1413, bug: "a process is believed that has the id of another one in another namespace", where: "–",
+			edits: []edit{{"internal/proc/proc_linux.go", "case g.Boot != h.Boot || g.Namespace != h.Namespace:", "case g.Boot != h.Boot:"}},
+			pkg:   pkg, tests: []string{"TestOnlyThePeerIsBelieved"},
+		},
+		{
+			number: 1414, bug: "a session ends with its first process, though another one has taken it over", where: "–",
+			edits: []edit{{"zkserver/session.go", "\tif sess.timeout != timeout || !sameGroup(sess.group, group) {\n\t\tsess.timeout, sess.group = timeout, group\n", "\tif sess.timeout != timeout {\n\t\tsess.timeout = timeout\n"}},
+			pkg:   pkg, tests: []string{"TestSessionThatHasMoved"},
+		},
+		{
+			number: 1415, bug: "the next host does not know the processes of sessions", where: "–",
+			edits: []edit{{"zkserver/server.go", "\t\ts.watchGroup(sess)\n", "\t\t_ = sess\n"}},
+			pkg:   pkg, tests: []string{"TestNextHostEndsTheSessionsOfTheDead"},
+		},
+		{
+			number: 1416, bug: "a run forgets its watchdog: the next holder starts beside the dying job", where: "–",
+			edits: []edit{{"internal/cli/hold/run.go", "Guard: t.Guard(t.hold.Context()), ", ""}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^crash$"},
+		},
+		{
+			number: 1417, bug: "a session ends with the first of its processes that dies", where: "–",
+			edits: []edit{{"internal/proc/proc_linux.go", "\tfor _, id := range g.IDs {\n", "\tfor _, id := range g.IDs[:1] {\n"}},
+			pkg:   pkg, tests: []string{"TestSharedSession"},
+		},
+		{
+			number: 1418, bug: "the processes that a session is shared with are not in the store", where: "–",
+			edits: []edit{{"zkserver/session.go", "\tif !sameGroup(sess.group, g) {\n\t\tsess.group = g\n\t\ts.saveSession(sess)\n", "\tif !sameGroup(sess.group, g) {\n\t\tsess.group = g\n"}},
+			pkg:   pkg, tests: []string{"TestSharedSession"},
+		},
+		{
+			number: 1419, bug: "a session that cannot be judged ends at once", where: "–",
+			edits: []edit{{"zkserver/bound.go", "if err := g.Wait(ctx, s.deaths.turn); err == nil {", "if err := g.Wait(ctx, s.deaths.turn); ctx.Err() == nil {\n\t\t\t_ = err"},
+				{"internal/proc/proc_linux.go", "\terr = raw.Control(func(fd uintptr) { told = g.IDs[0].isPeer(int(fd)) })\n", "\terr = raw.Control(func(fd uintptr) { told = nil })\n"},
+				{"internal/proc/proc_linux.go", "\tif err := g.isHere(); err != nil {\n\t\treturn err\n\t}\n\traw, err", "\traw, err"}},
+			pkg: pkg, tests: []string{"TestOtherNamespaceKeepsTheTimeout", "TestOnlyThePeerIsBelieved"},
+		},
+	}
+}

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package proc
+
+import (
+	"context"
+	"errors"
+	"net"
+)
+
+func self() (Group, error) { return Group{}, errors.ErrUnsupported }
+
+func startOf(int) (uint64, error) { return 0, errors.ErrUnsupported }
+
+// Confirm returns errors.ErrUnsupported.
+func (g Group) Confirm(*net.UnixConn) error { return errors.ErrUnsupported }
+
+// ConfirmSelf returns errors.ErrUnsupported.
+func (g Group) ConfirmSelf() error { return errors.ErrUnsupported }
+
+// Wait returns errors.ErrUnsupported.
+func (g Group) Wait(context.Context, func(context.Context) (func(), error)) error {
+	return errors.ErrUnsupported
+}
