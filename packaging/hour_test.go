@@ -100,7 +100,7 @@ func TestTheFirstHour(t *testing.T) {
 
 // pageOfLocks starts the page, as the how-to about it says. The journal has its address.
 var pageOfLocks = []step{
-	{script: "systemctl enable --now holdfast-ui"},
+	{script: "systemctl enable --now holdfast-ui\n"},
 	{"journalctl -u holdfast-ui -o cat | grep 127.0.0.1:7480", regexp.MustCompile(`http://127\.0\.0\.1:7480/`)},
 }
 
