@@ -30,6 +30,7 @@ type Contact struct {
 
 	mu       sync.Mutex // guards the fields below
 	down     time.Time  // when contact was lost; zero while a server answers
+	up       time.Time  // when a server has attached the session, the last time
 	server   string     // the last that has attached the session
 	broke    int        // connections that broke
 	cause    error      // of the last of them
@@ -56,7 +57,7 @@ func (c *Contact) trace() *zk.Trace {
 			defer c.mu.Unlock()
 			switch {
 			case err == nil:
-				c.down, c.failures, c.server = time.Time{}, nil, server
+				c.down, c.failures, c.server, c.up = time.Time{}, nil, server, time.Now()
 			case errors.Is(err, context.Canceled), TimedOut(err) && took < time.Second:
 				return // the client itself ended the attempt
 			default:
@@ -299,6 +300,13 @@ func (c *Contact) Lost() time.Duration {
 		return since
 	}
 	return 0
+}
+
+// Answered reports whether a server has attached the session since the time. It may have broken the connection again.
+func (c *Contact) Answered(since time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.up.After(since)
 }
 
 // show shows that no server answers, while this is so, until ctx ends.

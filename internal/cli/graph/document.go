@@ -24,6 +24,7 @@ type Document struct {
 	AsOf         time.Time `json:"as_of"`
 }
 
+// An Owner is a program that holds locks or waits for some.
 type Owner struct {
 	ID       int      `json:"id"` // in this document
 	Owner    string   `json:"owner"`
@@ -33,6 +34,7 @@ type Owner struct {
 	Waits    []Place  `json:"waits"`
 }
 
+// A Place is a lock that an owner holds or waits for.
 type Place struct {
 	Name      string    `json:"name"`
 	Path      string    `json:"path"`
@@ -51,6 +53,7 @@ type Place struct {
 	AnyOf bool  `json:"any_of,omitempty"`
 }
 
+// A Cycle is a deadlock.
 type Cycle struct {
 	Owners  []int     `json:"owners"`
 	Steps   []Step    `json:"steps"` // a shortest way round, from the victim on
@@ -61,6 +64,7 @@ type Cycle struct {
 	AgeMS   int64     `json:"age_ms"`
 }
 
+// A Step is one wait in a Cycle: its owner waits for another one.
 type Step struct {
 	Owner int    `json:"owner"`
 	Name  string `json:"name"`

@@ -336,6 +336,7 @@ func (k *taker) waitFor(ctx context.Context, c *conn.Connection, left time.Durat
 	case errors.Is(err, errWaitOver) && c.Contact.Lost() > 0:
 		return nil, k.lostContact(c)
 	case errors.Is(err, errWaitOver):
+		over := time.Now()
 		busy := k.plan.reservedOr(err, func() error {
 			known, busy := k.view(c).busy(ctx)
 			if _, ok := errors.AsType[*zk.Error](err); ok && !known {
@@ -343,7 +344,8 @@ func (k *taker) waitFor(ctx context.Context, c *conn.Connection, left time.Durat
 			}
 			return busy
 		})
-		if c.Contact.Lost() > 0 { // it was lost just before the wait ended, so nobody knows who holds the lock
+		// If it was lost just before the wait ended, nobody knows who holds the lock.
+		if c.Contact.Lost() > 0 && !c.Contact.Answered(over) {
 			return nil, k.lostContact(c)
 		}
 		return nil, busy

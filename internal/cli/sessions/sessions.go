@@ -117,6 +117,7 @@ func findSessions(ctx context.Context, g *conn.Flags, c *zk.Client, layout *lock
 	return deed.Sessions(found.Locks), nil
 }
 
+// A List is what sessions prints as JSON.
 type List struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
@@ -124,6 +125,7 @@ type List struct {
 	AsOf       time.Time  `json:"as_of"`
 }
 
+// A Document is one session.
 type Document struct {
 	Kind    string  `json:"kind"`
 	Session string  `json:"session"`
@@ -133,6 +135,7 @@ type Document struct {
 	Places  []Place `json:"places"`
 }
 
+// A Place is a lock that a session holds or waits for.
 type Place struct {
 	Name   string    `json:"name"` // of the lock
 	Path   string    `json:"path"`
