@@ -32,6 +32,11 @@ func ofCrashes() []mutant {
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^crash_tcp$"},
 		},
 		{
+			number: 1423, bug: "a session of a server without processes is left alone by CloseSession", where: "–",
+			edits: []edit{{"zk/close_session.go", "\tif _, err := nc.Write(zkproto.EndFrame(frame, 0)); err != nil {\n\t\treturn &Error{Op: \"closeSession\", Err: err}\n\t}\n", "\tif len(frame) > 0 {\n\t\treturn nil\n\t}\n"}},
+			pkg:   "zk", tests: []string{"TestCloseSessionEndsThatSessionOnly"},
+		},
+		{
 			number: 1412, bug: "a process that has got the id of a dead one keeps the session of that one", where: "–",
 			edits: []edit{{"internal/proc/proc_linux.go", "hasEnded(fd) || err == nil && start != id.Start {", "hasEnded(fd) || err == nil && start == 0 {"}},
 			pkg:   "internal/proc", tests: []string{"TestALaterProcessWithTheIDIsAnother"},
