@@ -38,7 +38,7 @@ func TestCloseSessionEndsThatSessionOnly(t *testing.T) {
 		}
 	}
 	if _, there, err := other.Exists(ctx, "/dead"); err != nil || there {
-		t.Errorf("the node of the session is still there: %v", err)
+		t.Fatalf("the node of the session is still there: %v", err)
 	}
 	if _, there, err := other.Exists(ctx, "/other"); err != nil || !there {
 		t.Errorf("the node of another session is gone: %v", err)
