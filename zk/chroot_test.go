@@ -142,7 +142,7 @@ var everyOperation = map[string]func(ctx context.Context, s *zk.Session) string{
 		return fmt.Sprint(err)
 	},
 	// These take no path.
-	"Chroot": nil, "ID": nil, "Timeout": nil, "Context": nil, "Deadline": nil,
+	"Chroot": nil, "ID": nil, "Password": nil, "Timeout": nil, "Context": nil, "Deadline": nil,
 }
 
 // kazoo #53, scion #62, zk-ruby #5 and #7: under a chroot, some operation used or showed the path

@@ -74,8 +74,8 @@ func handshake(ctx context.Context, nc net.Conn, req *zkproto.ConnectRequest) (*
 	var resp zkproto.ConnectResponse
 	r := zkproto.NewReader(body)
 	resp.Decode(r)
-	if req.Processes != nil {
-		resp.DecodeBound(r)
+	if req.Processes != nil && r.Err() == nil && r.Remaining() > 0 {
+		resp.Bound = r.Bool()
 	}
 	if err := r.Complete(); err != nil {
 		return nil, sent, err

@@ -53,7 +53,9 @@ func attach(nc net.Conn, session int64, passwd []byte, named *proc.Group) (*wire
 	}
 	r := zkproto.NewReader(frame)
 	w.answer.Decode(r)
-	w.answer.DecodeBound(r)
+	if r.Remaining() > 0 {
+		w.answer.Bound = r.Bool()
+	}
 	if w.answer.Timeout <= 0 {
 		return nil, errors.New("the session has ended")
 	}

@@ -55,7 +55,8 @@ type ConnectResponse struct {
 	ReadOnly        bool
 	HasReadOnly     bool // present exactly if the request had it
 
-	// Bound says that the session belongs to the Processes of the request. The byte is there only if it is set.
+	// Bound says that the session belongs to the Processes of the request. The byte is there only if it is set. Decode does
+	// not read it.
 	Bound bool
 }
 
@@ -81,13 +82,6 @@ func (m *ConnectResponse) Decode(r *Reader) {
 	}
 	if r.Err() == nil && r.Remaining() > 0 {
 		m.HasReadOnly, m.ReadOnly = true, r.Bool()
-	}
-}
-
-// DecodeBound reads Bound, behind the rest of m. A client calls it if its request had Processes.
-func (m *ConnectResponse) DecodeBound(r *Reader) {
-	if r.Err() == nil && r.Remaining() > 0 {
-		m.Bound = r.Bool()
 	}
 }
 

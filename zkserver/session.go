@@ -134,7 +134,7 @@ func decodeSession(id int64, record []byte) (*session, error) {
 	var err error
 	if len(record) > 6 {
 		var g proc.Group
-		if g, err = proc.Decode(r.Bytes()); err == nil {
+		if g, err = proc.Decode(r.Bytes()); err == nil && !sess.ending {
 			sess.group = &g
 		}
 	}
@@ -147,7 +147,8 @@ func decodeSession(id int64, record []byte) (*session, error) {
 	return sess, nil
 }
 
-// encode returns the store's record of a session.
+// encode returns the store's record of a session. That of a session that is ending has no processes: endLoaded writes a
+// million of them at once.
 func (sess *session) encode() []byte {
 	record := zkproto.AppendInt32(nil, int32(sess.timeout/time.Millisecond))
 	if sess.local || sess.ending || sess.group != nil {
@@ -156,7 +157,7 @@ func (sess *session) encode() []byte {
 	if sess.ending || sess.group != nil {
 		record = zkproto.AppendBool(record, sess.ending)
 	}
-	if sess.group != nil {
+	if sess.group != nil && !sess.ending {
 		record = zkproto.AppendBytes(record, sess.group.Append(nil))
 	}
 	return record

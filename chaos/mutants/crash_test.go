@@ -14,7 +14,27 @@ func ofCrashes() []mutant {
 			number: 1411, bug: "the server believes a declaration that the kernel does not confirm", where: "–",
 			edits: []edit{{"internal/proc/proc_linux.go", "\tif cred.Pid != id.PID {", "\tif cred.Pid != id.PID && false {"},
 				{"internal/proc/proc_linux.go", "\tcase hasEnded(fd): // and", "\tcase hasEnded(fd) && false: // and"}},
-			pkg: pkg, tests: []string{"TestOnlyThePeerIsBelieved"},
+			pkg: pkg, tests: []string{"TestOnlyThePeerIsBelieved", "TestRelayIsNotTheClient"},
+		},
+		{
+			number: 1420, bug: "the server does not look whether the process of a session is dead", where: "–",
+			edits: []edit{{"zkserver/bound.go", "if sess.group == nil || s.deaths.life.Err() != nil {", "if sess.group == nil || s.deaths.life.Err() == nil {"}},
+			pkg:   pkg, tests: []string{"TestDeadProcessLosesItsSession"},
+		},
+		{
+			number: 1421, bug: "a watchdog closes the session of a dead supervisor while another job of it lives", where: "–",
+			edits: []edit{{"internal/supervise/watchdog_linux.go", "w.will != \"\" && w.kin.last(willPatience)", "w.will != \"\""}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^crash_tcp$"},
+		},
+		{
+			number: 1422, bug: "the watchdog of a dead supervisor leaves the session to its timeout", where: "–",
+			edits: []edit{{"internal/supervise/watchdog_linux.go", "\t\t\tw.will = m.text\n", "\t\t\tw.will = \"\"\n"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^crash_tcp$"},
+		},
+		{
+			number: 1423, bug: "a session of a server without processes is left alone by CloseSession", where: "–",
+			edits: []edit{{"zk/close_session.go", "\tif _, err := nc.Write(zkproto.EndFrame(frame, 0)); err != nil {\n\t\treturn &Error{Op: \"closeSession\", Err: err}\n\t}\n", "\tif len(frame) > 0 {\n\t\treturn nil\n\t}\n"}},
+			pkg:   "zk", tests: []string{"TestCloseSessionEndsThatSessionOnly"},
 		},
 		{
 			number: 1412, bug: "a process that has got the id of a dead one keeps the session of that one", where: "–",

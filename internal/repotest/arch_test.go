@@ -197,6 +197,7 @@ var arrows = map[string]part{
 	},
 	"internal/watchdog": {
 		mayImport: []string{"internal/supervise"},
+		external:  []string{"golang.org/x/sys"},
 		reason:    "a watchdog process begins its work when this package is initialised: whatever it imports, each run of a command initialises twice",
 	},
 	"internal/daemon": {
@@ -215,7 +216,7 @@ var arrows = map[string]part{
 		reason:    "to start a host is to start a process: this package knows no flags, no locks and no clients",
 	},
 	"internal/cli/conn": {
-		mayImport: []string{"", "internal/cli/host", "internal/cli/term", "internal/duration", "internal/supervise", "zk", "zklocal"},
+		mayImport: []string{"", "internal/cli/host", "internal/cli/term", "internal/duration", "internal/supervise", "internal/watchdog", "zk", "zklocal"},
 		external:  []string{"github.com/spf13", "go.yaml.in/yaml/v3", "golang.org/x/sys"},
 		reason:    "every program that needs a server links this package: it must bring no command, and no library of one",
 	},

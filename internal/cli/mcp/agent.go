@@ -128,6 +128,8 @@ func (a *agent) connected(ctx context.Context) (*conn.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The client works under the locks. If it has ended, nobody does.
+	_ = c.Guard(ctx)(os.Getppid())
 	a.mu.Lock()
 	a.link = c
 	a.mu.Unlock()
