@@ -23,6 +23,12 @@ const MaxData = 64 << 10
 // A Budget bounds what a program that reads a tree keeps of it. It is safe for concurrent use.
 type Budget struct{ nodes, bytes atomic.Int64 }
 
+// Lower leaves room for so many nodes, and a KiB for each, for a reading that must not cost much.
+func (b *Budget) Lower(nodes int64) {
+	b.nodes.Store(max(0, MaxNodes-nodes))
+	b.bytes.Store(max(0, MaxBytes-nodes<<10))
+}
+
 // Keep counts nodes, and bytes of their names and data.
 func (b *Budget) Keep(nodes, bytes int) error {
 	if n := b.nodes.Add(int64(nodes)); n > MaxNodes {

@@ -19,6 +19,10 @@ func TestBudget(t *testing.T) {
 		t.Errorf("one node more: %v", err)
 	}
 	b = Budget{}
+	if b.Lower(5); b.Keep(5, 50) != nil || !errors.Is(b.Keep(1, 0), ErrTooMuch) {
+		t.Error("a budget of 5 nodes keeps fewer or more")
+	}
+	b = Budget{}
 	if err := b.KeepNames("/a", []string{string(make([]byte, MaxBytes-3))}); err != nil {
 		t.Error(err)
 	}

@@ -9,8 +9,12 @@ import (
 	"holdfast/zk"
 )
 
-// Shown is Read for what the server shows, which can be behind: it does not write.
-func Shown(ctx context.Context, c *zk.Client, q Query) (*Survey, error) { return read(ctx, c, q) }
+// Shown is Read for what the server shows, which can be behind: it does not write. It keeps no more than most nodes.
+func Shown(ctx context.Context, c *zk.Client, q Query, most int64) (*Survey, error) {
+	r := newReader(c, q.Layout)
+	r.budget.Lower(most)
+	return r.survey(ctx, q)
+}
 
 // keptPatience is how long a program may take to give up a lock that it keeps, or to record that it has taken the
 // lock again.

@@ -62,7 +62,12 @@ func Read(ctx context.Context, c *zk.Client, q Query) (s *Survey, err error) {
 
 // read is Read for what the server shows.
 func read(ctx context.Context, c *zk.Client, q Query) (*Survey, error) {
-	r, root := newReader(c, q.Layout), q.root()
+	return newReader(c, q.Layout).survey(ctx, q)
+}
+
+// survey reads the locks of a query.
+func (r *reader) survey(ctx context.Context, q Query) (*Survey, error) {
+	root := q.root()
 	r.free, r.root = q.Free, root
 	trees, err := r.treesAbove(ctx, q)
 	if err != nil {

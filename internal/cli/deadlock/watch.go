@@ -51,8 +51,8 @@ const (
 	burst, earn = 20, 5 * time.Second
 	// patience limits a reading.
 	patience = 10 * time.Second
-	// most is how many directories are looked at for changes.
-	most = 200
+	// most is how many directories are looked at for changes, and mostNodes how many nodes a reading keeps.
+	most, mostNodes = 200, 50_000
 )
 
 // Run looks for a cycle until ctx ends, and calls tell with each new one, and with nil when it is gone. If the locks are
@@ -220,7 +220,7 @@ func At(ctx context.Context, c *zk.Client, g *conn.Flags, path string) (*Deadloc
 // read reads the locks below the prefixes as the server shows them.
 func read(ctx context.Context, c *zk.Client, prefixes []string) (found []waitgraph.Lock, err error) {
 	for _, prefix := range prefixes {
-		s, err := locks.Shown(ctx, c, locks.Query{Prefix: prefix})
+		s, err := locks.Shown(ctx, c, locks.Query{Prefix: prefix}, mostNodes)
 		if err != nil {
 			return nil, err
 		}

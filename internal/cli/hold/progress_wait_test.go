@@ -1,9 +1,12 @@
 package hold
 
 import (
+	"context"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,4 +171,42 @@ func TestProgressOfOtherHolders(t *testing.T) {
 	if got := k.awaited(lockPath); got != "job (layout kazoo)" {
 		t.Errorf("%q", got)
 	}
+}
+
+// With --also, a wait can be in a deadlock: the progress says so within two seconds.
+func TestProgressOfADeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		other := srv.Client()
+		if _, err := holdfast.NewMutex(other, "/holdfast/locks/other", holdfast.WithOwner("ann")).Lock(ctx); err != nil {
+			t.Fatal(err)
+		}
+		k, shown, stop := screened(t, srv)
+		defer stop()
+		k.plan.also = []string{"/holdfast/locks/other"}
+		ended := make(chan error, 1)
+		signals := make(chan os.Signal, 1)
+		go func() {
+			_, err := k.take(signals) // has job, and waits for other
+			ended <- err
+		}()
+		time.Sleep(time.Minute)
+		if got := shown(); !strings.Contains(got, "waiting for other: held by ann for ") {
+			t.Errorf("before: %q", got)
+		}
+		go func() { _, _ = holdfast.NewMutex(other, lockPath, holdfast.WithOwner("ann")).Lock(ctx) }()
+		time.Sleep(2*time.Second + 10*time.Millisecond)
+		if got := shown(); !strings.HasPrefix(got, "holdfast: waiting for job: deadlock: this holdfast waits for other, held by ann 0x") || !strings.Contains(got, " waits for job, held by this holdfast") {
+			t.Errorf("in a deadlock: %q", got)
+		}
+		cancel()
+		time.Sleep(5 * time.Second)
+		if got := shown(); strings.Contains(got, "deadlock: ") {
+			t.Errorf("after it: %q", got)
+		}
+		signals <- syscall.SIGTERM
+		<-ended
+	})
 }
