@@ -23,8 +23,8 @@ func ofCrashes() []mutant {
 		},
 		{
 			number: 1421, bug: "a watchdog closes the session of a dead supervisor while another job of it lives", where: "–",
-			edits: []edit{{"internal/supervise/watchdog_linux.go", "w.will != \"\" && w.kin.last(willPatience)", "w.will != \"\""}},
-			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^crash_tcp$"},
+			edits: []edit{{"internal/supervise/kin_linux.go", "return err == nil && n == 1 && fds[0].Revents&unix.POLLHUP != 0", "return err == nil"}},
+			pkg:   "internal/supervise", tests: []string{"TestKinIsGoneWhenAllOfItIs"},
 		},
 		{
 			number: 1422, bug: "the watchdog of a dead supervisor leaves the session to its timeout", where: "–",
