@@ -168,6 +168,7 @@ func (m *machine) start(cfg Config, kill *int) (*Server, facts, error) {
 	}
 	st := store.OpenOn(m.fs, small)
 	cfg.Logger = new(complaints).logger()
+	cfg.TickTime = 2 * time.Millisecond // so that the server checks its clock between the writes, as it does under load
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, nil, err
