@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -237,6 +238,7 @@ func (m *machine) life(cfg Config, writes int) error {
 		if !m.write(s) {
 			break
 		}
+		runtime.Gosched() // on one processor, the merge of a snapshot would not run otherwise
 	}
 	if m.rng.IntN(2) == 0 {
 		s.Close()
