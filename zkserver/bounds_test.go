@@ -68,7 +68,7 @@ func (w *worstCase) connect(ids []tree.Identity) *conn {
 	c := newConn(w.Server, 1<<40+w.next, w.nc)
 	c.owned.identities, c.owned.admitted, c.owned.inBatch = ids, true, true
 	c.owned.session = w.newSession(time.Hour, nil)
-	c.owned.session.conn, c.owned.session.touched = c, w.owner.now
+	c.owned.session.conn = c
 	w.owner.watchers[c.id] = c
 	w.owner.tree.Identify(c.id, ids)
 	w.others = append(w.others, c)

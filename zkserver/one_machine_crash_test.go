@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -168,6 +169,7 @@ func (m *machine) start(cfg Config, kill *int) (*Server, facts, error) {
 	}
 	st := store.OpenOn(m.fs, small)
 	cfg.Logger = new(complaints).logger()
+	cfg.TickTime = 2 * time.Millisecond // so that the server checks its clock between the writes, as it does under load
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, nil, err
@@ -236,6 +238,7 @@ func (m *machine) life(cfg Config, writes int) error {
 		if !m.write(s) {
 			break
 		}
+		runtime.Gosched() // on one processor, the merge of a snapshot would not run otherwise
 	}
 	if m.rng.IntN(2) == 0 {
 		s.Close()

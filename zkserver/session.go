@@ -176,7 +176,7 @@ func (s *Server) password(id int64) []byte {
 }
 
 // newSession makes a session with an id that nobody can guess. Ids are positive, and
-// the high byte is never 0xff, which Apache's server uses for containers.
+// the high byte is never 0xff, which Apache's server uses for containers. Its timeout begins now.
 func (s *Server) newSession(timeout time.Duration, group *proc.Group) *session {
 	var b [8]byte
 	for {
@@ -186,7 +186,7 @@ func (s *Server) newSession(timeout time.Duration, group *proc.Group) *session {
 			continue
 		}
 		s.nextTxn(id)
-		sess := &session{id: id, timeout: timeout, local: s.oneMachine.Load(), group: group}
+		sess := &session{id: id, timeout: timeout, touched: s.owner.now, local: s.oneMachine.Load(), group: group}
 		if !sess.local {
 			s.owner.others++
 		}
@@ -221,7 +221,6 @@ func (s *Server) connect(c *conn, m *zkproto.ConnectRequest, group *proc.Group) 
 		s.finish(c)
 		return
 	}
-	sess.touched = o.now
 	sess.conn = c
 	c.owned.session, c.owned.attached = sess, o.now
 	s.setAdmitted(c, s.users.Admits(c.owned.identities))
@@ -249,6 +248,7 @@ func (s *Server) resume(m *zkproto.ConnectRequest, timeout time.Duration, group 
 		older.close()
 	}
 	sess.unwatch()
+	sess.touched = s.owner.now
 	if sess.timeout != timeout || !sameGroup(sess.group, group) {
 		sess.timeout, sess.group = timeout, group
 		s.saveSession(sess)

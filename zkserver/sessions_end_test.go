@@ -28,7 +28,6 @@ func addSessions(t *testing.T, s *Server, n int, timeout time.Duration, bytes in
 	onOwner(s, func() {
 		for range n {
 			sess := s.newSession(timeout, nil)
-			sess.touched = s.owner.now
 			parent := fmt.Sprint("/", sess.id) // a single parent would have too little room
 			for _, op := range []zkproto.MultiOp{
 				{Op: zkproto.OpCreate, Path: parent, ACL: openACL},
@@ -262,7 +261,6 @@ func TestEndingSessionsTakeTurns(t *testing.T) {
 		for i := range sessions {
 			onOwner(s, func() {
 				sess := s.newSession(time.Minute, nil)
-				sess.touched = s.owner.now
 				for j := range nodes {
 					s.owner.tree.Create(s.nextTxn(sess.id), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: fmt.Sprintf("/%d-%d", i, j), ACL: openACL, Flags: zkproto.FlagEphemeral})
 				}
@@ -306,7 +304,6 @@ func TestEndingSessionsLeaveABatchItsSize(t *testing.T) {
 		for i := range 4 {
 			onOwner(s, func() {
 				sess := s.newSession(4*time.Second, nil)
-				sess.touched = s.owner.now
 				parent := fmt.Sprint("/", i)
 				s.owner.tree.Create(s.nextTxn(sess.id), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: parent, ACL: openACL})
 				for j := range 7500 {
