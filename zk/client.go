@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -225,9 +226,11 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest, timeo
 		if req.SessionID != 0 && errors.Is(err, ErrSessionExpired) {
 			return nil, nil, sent, err // reported by the server or by the transport: see Config.Dial
 		}
-		if !errors.Is(err, ErrAuthFailed) {
+		switch {
+		case errors.Is(err, io.EOF): // a server that limits guesses closes connections without an answer
+		case !errors.Is(err, ErrAuthFailed):
 			c.refusals = 0
-		} else if c.refusedByAll(1) && req.SessionID == 0 {
+		case c.refusedByAll(1) && req.SessionID == 0:
 			return nil, nil, sent, c.refuse(t.server, err)
 		}
 		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {

@@ -571,7 +571,8 @@ func (p *Place) OwnData() []byte { return p.watches.ownData }
 // was set. Of its Stat, only the zxids of the node and of its data and the version are there: thousands of places may wait.
 // The watch is nil if the place has set none.
 func (p *Place) TakeWatch() (*zk.Watch, []byte, zk.Stat) {
-	w := p.watches
-	p.watches.own = nil
-	return w.own, w.ownData, zk.Stat{Czxid: p.czxid, Mzxid: w.ownMzxid, Version: w.ownVersion}
+	w := &p.watches // another goroutine may give up the watch on the nearest node meanwhile
+	own := w.own
+	w.own = nil
+	return own, w.ownData, zk.Stat{Czxid: p.czxid, Mzxid: w.ownMzxid, Version: w.ownVersion}
 }
