@@ -11,11 +11,16 @@ import (
 func TestAlarmsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a alarm
+		count := func() int {
+			a.Lock()
+			defer a.Unlock()
+			return len(a.at)
+		}
 		began := time.Now()
 		first := a.after(40 * time.Second)
 		time.Sleep(300 * time.Millisecond)
 		second, other := a.after(40*time.Second), a.after(50*time.Second)
-		if first != second || len(a.at) != 2 {
+		if first != second || count() != 2 {
 			t.Errorf("%d alarms for two seconds", len(a.at))
 		}
 		for _, want := range []struct {
@@ -28,8 +33,8 @@ func TestAlarmsAreShared(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if len(a.at) != 0 {
-			t.Errorf("%d alarms are left", len(a.at))
+		if n := count(); n != 0 {
+			t.Errorf("%d alarms are left", n)
 		}
 	})
 }
