@@ -195,7 +195,7 @@ func (c *Client) publish(s *Session) {
 // out among them: the granted one, or the requested one of a new session. It gives up when a
 // server or the transport reports that the session expired, when ctx ends, and for a new session
 // when every server has refused the client's Auth or none has shown a trusted certificate. Called
-// by run only.
+// by run, and by CloseSession for a client that does not run.
 func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest, timeout time.Duration) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	if err := c.end(); err != ErrClosed {
 		return nil, nil, time.Time{}, err

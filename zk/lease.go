@@ -93,11 +93,11 @@ func (l *Lease) Release() {
 //
 // Lease returns at once if the server is alone, if there is another Lease, or if the proof is
 // young enough: half of the session timeout will still be left when the probes extend it. If
-// the session has just attached, Lease waits for the answer to a write. Otherwise it re-attaches the session first, which takes three
-// round trips with the write (more with TLS and Auth). Outstanding requests are answered first,
-// and new ones wait for the new connection; the re-attach fails none of them. The client
-// registers its watches again, as after every reconnect, and a PersistentWatch gets
-// ErrEventsMissed.
+// the session has just attached, Lease waits for the answer to a write. Otherwise it re-attaches
+// the session first, which takes three round trips with the write (more with TLS and Auth).
+// Outstanding requests are answered first, and new ones wait for the new connection; the
+// re-attach fails none of them. The client registers its watches again, as after every
+// reconnect, and a PersistentWatch gets ErrEventsMissed.
 //
 // Errors: ErrTimeoutTooShort; ErrNoNode if Lease had to send a write and the node does not exist;
 // ErrThrottled if the server did not execute that write; ErrSessionExpired, ErrClosed or

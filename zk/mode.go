@@ -8,7 +8,8 @@ import (
 
 // An ensembleMode says whether the server of a connection is alone. With LeaseAuto, the client
 // asks on every connection: a server that was alone may come back as a member of an ensemble,
-// with its sessions. Until the answer comes, we assume an ensemble.
+// with its sessions. Until the answer comes, only the proofs for an ensemble count, and Lease waits. If it does not
+// come soon, probe assumes an ensemble.
 type ensembleMode uint8
 
 const (

@@ -34,10 +34,9 @@ type Session struct {
 	proven  time.Time     // send time of the latest answered request
 	served  time.Time     // when a server last answered a request; zero: never
 
-	// See unknown.go:
-	breaks       int // connections in a row that broke while requests had no answer
+	breaks       int // connections in a row that broke while requests had no answer, see unknown.go
 	suspect      suspect
-	bound        bool       // the connection's server has bound the session to the client's processes
+	bound        bool       // the connection's server has bound the session to the client's processes, see share.go
 	modeHidden   bool       // the server never answers askMode
 	keepsWatches bool       // the server cannot remove watches, so their events come and concern nobody
 	lastZxid     int64      // of ordinary replies

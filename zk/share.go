@@ -10,7 +10,8 @@ import (
 
 // A session belongs to this process: the client says so when it connects over a Unix socket, and a server of holdfast ends
 // the session as soon as the process is dead, see Config.Outlive. Share adds processes. The client names all of them each
-// time that it connects, and Share also tells the server of the connection that is in use.
+// time that it connects, and Share also tells the server of the connection that is in use. The server's part is
+// zkserver/bound.go.
 
 // belong makes the client's sessions belong to this process, unless Config.Outlive is set or the system cannot identify
 // processes.
@@ -39,8 +40,9 @@ func (c *Client) processes(t target) []byte {
 //
 // Share is for a process that works under a lock of this client. It changes nothing where a session does not belong to
 // its client's process: on other servers than those of holdfast, over TCP, with Config.Outlive, and on other systems than
-// Linux. There it returns nil at once. It returns an error if pid does not exist. With more than 63 living processes, sessions
-// have their timeout, as with Config.Outlive.
+// Linux. There it returns nil: at once in the last two cases, and in the others when the client has a connection. It
+// returns an error if pid does not exist. If more than 63 processes that were shared are alive, sessions have their
+// timeout from then on, as with Config.Outlive.
 func (c *Client) Share(ctx context.Context, pid int) error {
 	if ctx.Err() != nil {
 		return &Error{Op: "share", Err: ended(ctx)}

@@ -4,7 +4,7 @@ package zkproto
 type AuthRequest struct {
 	Type   int32 // not used by servers
 	Scheme string
-	Auth   []byte // for the scheme digest: user:password
+	Auth   []byte // for the scheme digest: user:password; for SchemeProcesses: as ConnectRequest.Processes
 }
 
 // Append appends m.
@@ -17,8 +17,8 @@ func (m *AuthRequest) Decode(r *Reader) {
 	*m = AuthRequest{Type: r.Int32(), Scheme: r.String(), Auth: r.Bytes()}
 }
 
-// SchemeProcesses is the scheme of an AuthRequest that replaces ConnectRequest.Processes while the session is in use. A
-// client sends it only to a server that has answered with ConnectResponse.Bound.
+// SchemeProcesses is the scheme of an AuthRequest that replaces the ConnectRequest.Processes of its connection. It is no
+// login. A client sends it only to a server that has answered with ConnectResponse.Bound.
 const SchemeProcesses = "holdfast-processes"
 
 // A SASLToken is the body of OpSASL, and of its answer.

@@ -11,7 +11,7 @@ type ConnectRequest struct {
 	HasReadOnly     bool // clients older than 3.4 omit the last byte
 
 	// Processes, if not nil, says which processes the session belongs to. Only servers of holdfast read it, and only on
-	// Unix sockets. Others ignore bytes behind ReadOnly.
+	// Unix sockets and over memory. Others ignore bytes behind ReadOnly.
 	Processes []byte
 }
 

@@ -8,11 +8,18 @@ import (
 	"holdfast/internal/proc"
 )
 
-// A session can belong to processes of this machine: those that its client names when it connects over a Unix socket or
-// over memory, if the kernel confirms that the first of them is the client (proc.Group.Confirm). When such a session has
-// no connection and all its processes have ended, it ends at once. While one of them lives, or if the server cannot know,
-// the session has its timeout. So a client that is stopped, has lost its connection or executes another program loses
-// nothing, nor do clients behind a relay that dies.
+// A session can belong to processes of this machine. Its client names them when it connects over a Unix socket or over
+// memory, and again when they change (rebind). The names count if the first of them is the client: on a socket, the kernel
+// says so (proc.Group.Confirm).
+//
+// When such a session has no connection and all its processes have ended, it ends at once. While one of them lives, or if
+// the server cannot know, the session has its timeout. So a client loses nothing if it is stopped, has lost its connection
+// or executes another program. Nor do clients behind a relay that dies: the kernel does not confirm them, since the relay
+// is at the other end of their sockets.
+//
+// A command under a lock is the reason for several processes: the client is holdfast run, and the other process is the
+// watchdog that ends the command (supervise.Terms.Guard). If holdfast run is killed, the session lives until the watchdog
+// has ended the command. So the next holder does not start beside it.
 //
 // The end of a connection alone says nothing: the server asks the kernel. It does not keep a descriptor for each
 // connection, but opens one when the connection has ended. The start times tell a process from a later one with its id.
@@ -72,7 +79,8 @@ func (c *conn) confirm(named []byte) *proc.Group {
 	return &g
 }
 
-// watchGroup waits for the end of the session's processes. The session has lost its connection, or has none yet.
+// watchGroup waits for the end of the session's processes. The session has lost its connection, or has just been loaded
+// from the store.
 func (s *Server) watchGroup(sess *session) {
 	if sess.group == nil || s.deaths.life.Err() != nil {
 		return
@@ -106,7 +114,7 @@ func (s *Server) died(sess *session, w *deathWatch) {
 
 // endWatches stops all waiting, when the server stops.
 func (s *Server) endWatches() {
-	s.owning.Lock() // a reader may be serving its client inline
+	s.owning.Lock() // a reader may be serving its client inline, and be in watchGroup: all.Go must not follow all.Wait
 	s.deaths.end()
 	s.owning.Unlock()
 	s.deaths.all.Wait()

@@ -20,8 +20,8 @@ type ID struct {
 	Start uint64 // clock ticks from the boot to the start of the process
 }
 
-// A Group is processes of one pid namespace. A session that belongs to a Group ends when all of them are dead. The first is
-// the client.
+// A Group is processes of one pid namespace. A session that belongs to a Group ends when it has no connection and all of
+// them are dead. The first is the client.
 type Group struct {
 	Boot      [16]byte
 	Namespace uint64 // the inode of the pid namespace
@@ -31,7 +31,7 @@ type Group struct {
 // Most is the most processes of a Group. A connect request with so many is no longer than servers accept.
 const Most = 64
 
-// ErrTooMany is the error of With for more.
+// ErrTooMany is the error of With for more than Most.
 var ErrTooMany = errors.New("too many processes")
 
 // Self returns the Group of this process alone.

@@ -141,7 +141,7 @@ func (id ID) isPeer(socket int) error {
 	switch {
 	case err != nil:
 		return err
-	case hasEnded(fd): // and another process may have its id
+	case hasEnded(fd): // and the start time may be that of another process with its id
 		return errors.New("the peer has ended")
 	case start != id.Start:
 		return errors.New("another process has got the id of the peer")
@@ -179,8 +179,8 @@ func (g Group) Wait(ctx context.Context, pause func(context.Context) (resume fun
 	return nil
 }
 
-// open returns a pidfd of the process, or -1 if it has ended. The pidfd may be of a later process with its id, and also
-// then its end means that the process has ended.
+// open returns a pidfd of the process, or -1 if it has ended. If /proc does not tell the start time, the pidfd may be of a
+// later process with the same id. When that one has ended, so has the process.
 func (id ID) open() (pidfd int, err error) {
 	fd, err := unix.PidfdOpen(int(id.PID), 0)
 	if errors.Is(err, unix.ESRCH) {

@@ -84,7 +84,8 @@ func (p Pace) NextAfter(ctx context.Context, began time.Time) Pace {
 }
 
 // Outlived reports whether to enter again after err: while ctx lives, if the session has ended or the
-// node was removed. A wait goes on then; a tenure does not. Otherwise it returns 0, and why Lock fails.
+// node was removed. A wait goes on then; a tenure does not. Otherwise it returns 0 and the error of Lock: nil
+// after a success, or why Lock fails.
 func (p Pace) Outlived(ctx context.Context, err error) (Pace, error) {
 	if !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, ErrGone) {
 		return 0, err

@@ -21,7 +21,7 @@ type Place struct {
 	Dir     string // the node above; "" is the root
 	names.Attempt
 	Exact  bool // the prefix is the whole name
-	Shared bool // a reader, or a permit
+	Shared bool // a reader, or a permit; shared lists (sharing, shares, share) are something else
 	Data   []byte
 	Token  int64 // the fencing token: the czxid, unless the tenure is older than the node
 

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/queue/names"
 )
 
-// Enter returns a place of the present session that has no node yet, with the name for the given side.
+// Enter returns a place of the present session, with the name for the given side. It makes no node yet.
 // data returns the node's data for an attempt.
 func (q *Queue) Enter(ctx context.Context, s names.Side, data func(names.Attempt) ([]byte, error)) (*Place, error) {
 	session, err := q.Client.Session(ctx)
@@ -44,8 +44,9 @@ func (p *Place) Wait(ctx context.Context, patience bool) error {
 	return err
 }
 
-// Stop ends the waiting: it gives up the watch, the shared lists, and the lease if no tenure has
-// taken it.
+// Stop ends the waiting: it gives up the watch on the nearest node, the shared lists, and the lease if no tenure
+// has taken it. It keeps the watch on our own node for the tenure (TakeWatch). If there is none, Leave removes the
+// node, which ends the watch.
 func (p *Place) Stop() {
 	p.unwatch()
 	if p.lease != nil {

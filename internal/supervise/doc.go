@@ -20,7 +20,8 @@
 //   - A command that was told to stop has lost its lock, whatever happens to the session
 //     afterwards and whatever code the command exits with.
 //
-// An Ending with another OnLost gives the second and third promise up: the job goes on.
+// An Ending with another OnLost than LostKills gives up the second and the fourth promise: the job goes on, also when
+// the supervisor dies.
 //
 // # Two processes
 //
@@ -42,6 +43,11 @@
 //     the parent of the job's processes, because it is a subreaper too, and it kills them.
 //   - If both are stopped, a timer of the kernel continues each of them (clock_linux.go): a
 //     timer's SIGCONT reaches a stopped process.
+//
+// When the supervisor is dead, its session must not end before the job, or the next client starts beside it. The
+// watchdog ends after the job. On a Unix socket, the server waits for the watchdog's end and then ends the session
+// (Terms.Guard, zkserver/bound.go). Elsewhere, the session has its timeout, and the last watchdog of the dead process
+// closes it earlier (Terms.Will, kin_linux.go).
 //
 // If both die at the same moment, the kernel kills the command itself (PR_SET_PDEATHSIG), but
 // not its descendants. If the job had a cgroup, the next watchdog in the parent cgroup kills

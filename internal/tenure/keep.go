@@ -109,7 +109,7 @@ func (t *Tenure) watchOthers() (watch *zk.Watch, others bool) {
 }
 
 // stay keeps the lock when its last Holder has left. It returns false if the lock has to go back to the ensemble.
-// t.mu must be held.
+// Callers may wait in the line: handOn has a bound, and settle serves them without one. t.mu must be held.
 func (t *Tenure) stay() bool {
 	k := t.keep
 	if k == nil || t.line == nil || t.isOver() || t.revoked || t.commits > 0 || k.wanted.Load() || !t.proven() {

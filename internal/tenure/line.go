@@ -216,8 +216,8 @@ func (t *Tenure) handOut(q *line, h Holder) bool {
 	return true
 }
 
-// handOn gives the tenure to the next waiter when its last Holder has left. It returns false if the lock
-// has to go back to the ensemble. t.mu must be held.
+// handOn gives the tenure to the next waiter when its last Holder has left. It returns false if nobody waits, or if the
+// lock must not be handed on any more. Then stay may still keep it. t.mu must be held.
 func (t *Tenure) handOn() bool {
 	q := t.line
 	if q == nil {

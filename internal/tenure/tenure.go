@@ -1,6 +1,9 @@
 // Package tenure has what several Holds of one lock share: the lock's nodes and the proof that their session lives, the
 // goroutines of one client that want the lock, and the lock that a client keeps after Unlock. It knows no Hold: see Holder.
 //
+// tenure.go is the tenure, from New to Drop or Lose. line.go has the goroutines that wait in memory, keep.go and
+// keep_mark.go the kept lock, and rewrite.go the changes of the nodes' data.
+//
 // A tenure that has lasted 5 ms has one goroutine for each of its nodes, watch, until the last Unlock or the loss. sayHeld
 // writes once, after a second. A line has one goroutine, contend, until it holds the lock, has failed, or has no waiters.
 // A kept lock has watchJoins, and giveBack or mark, which remove or mark its node.
@@ -68,10 +71,12 @@ type Tenure struct {
 }
 
 // New begins the tenure of places that nobody is ahead of. It has no Holder yet: the caller adds one, or calls
-// Drop(nil). Two things must be true at this moment.
-// Our nodes are known to exist: the list that showed nobody ahead showed them, or the events did (see
-// await.go). The session is proven: the wait may have outlasted an earlier proof. From now on the leases
-// keep the session proven.
+// Drop(nil). Two things must be true at this moment:
+//
+//   - Our nodes are known to exist: the list that showed nobody ahead showed them, or the events did (see
+//     await.go).
+//   - The session is proven. New makes sure of it, since the wait may have outlasted an earlier proof. From now
+//     on the leases keep the session proven.
 func New(ctx context.Context, terms Terms, places []*queue.Place) (*Tenure, error) {
 	t := &Tenure{Terms: terms, Places: places, began: time.Now()}
 	for _, p := range places {

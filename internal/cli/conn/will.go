@@ -26,7 +26,8 @@ var willFlags = []string{"server", "tls-ca", "tls-cert", "tls-key", "tls-server-
 const executorPatience = 5 * time.Second
 
 // Will returns a supervise.Terms.Will: when this process has died, and then its jobs, the watchdog closes the session with
-// the given id. It is empty where the session belongs to processes, and with outlive=true.
+// the given id. It is empty with outlive=true, and on Unix sockets, those of a file:// directory included. There, the
+// session belongs to this process and its watchdog (see Guard), and the server ends it.
 func (c *Connection) Will(session int64) string {
 	if c.flags == nil || c.target.Dir != "" || c.target.ZK.Outlive || strings.HasPrefix(c.target.URL, "unix:") {
 		return ""

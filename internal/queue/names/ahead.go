@@ -9,8 +9,8 @@ var ErrGone = errors.New("its node is gone")
 
 // ErrSameNumber means that another contender has our number, so neither is ahead of the other.
 // Apache's servers stop counting at 2147483647 and give that number to every later node of the
-// directory. A writer that takes the read side makes a node with its own number (see stepDown), but
-// that node never waits. So a waiter has no legitimate twin.
+// directory. A writer that takes the read side makes a node with its own number (stepDown in
+// package holdfast), but that node never waits. So a waiter has no legitimate twin.
 var ErrSameNumber = errors.New("another node has the same number: the server has run out of numbers for this directory, which has to be removed and made anew")
 
 // Ahead names the contenders that we must wait for, as far as we need to know them: the two nearest.
