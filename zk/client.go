@@ -35,6 +35,8 @@ type Client struct {
 	session atomic.Pointer[Session] // nil between two sessions; every call reads it
 	shared  sync.Map                // the values of Shared
 
+	sharing sync.Mutex // held while the processes of group are read and their request is queued
+
 	mu      sync.Mutex    // guards the fields below
 	group   *proc.Group   // the processes that sessions belong to, see share.go; nil if their timeout alone ends them
 	changed chan struct{} // closed, and replaced, after session has changed

@@ -53,12 +53,11 @@ func (c *Client) Share(ctx context.Context, pid int) error {
 		return nil
 	}
 	g, err := c.group.With(pid)
-	named := g.Append(nil)
 	switch {
 	case err == nil:
 		c.group = &g
 	case errors.Is(err, proc.ErrTooMany):
-		c.group, named, err = nil, []byte{}, nil // nobody
+		c.group, err = nil, nil
 	}
 	c.mu.Unlock()
 	if err != nil {
@@ -69,7 +68,7 @@ func (c *Client) Share(ctx context.Context, pid int) error {
 		if err != nil {
 			return err
 		}
-		if err := s.belongTo(ctx, named); err == nil || !retryable(err) {
+		if err := s.belongTo(ctx); err == nil || !retryable(err) {
 			return err
 		}
 		// Wait until there is a connection. It may be one that was made before pid was known, so tell its server, too.
@@ -84,23 +83,40 @@ func retryable(err error) bool {
 }
 
 // belongTo tells the server of the current connection to which processes the session belongs, if that server wants to know.
-func (s *Session) belongTo(ctx context.Context, named []byte) error {
+// Concurrent calls name the processes in the order of their requests, so the last request names all of them.
+func (s *Session) belongTo(ctx context.Context) error {
+	r, err := s.queueProcesses()
+	if r == nil {
+		return err
+	}
+	s.await(ctx, r.self[:])
+	return r.result()
+}
+
+// queueProcesses queues the request of belongTo. There is none if the server does not want to know.
+func (s *Session) queueProcesses() (*request, error) {
+	c := s.client
+	c.sharing.Lock()
+	defer c.sharing.Unlock()
+	c.mu.Lock()
+	named := []byte{} // nobody
+	if c.group != nil {
+		named = c.group.Append(nil)
+	}
+	c.mu.Unlock()
 	r := newRequest(zkproto.OpAuth, "", &zkproto.AuthRequest{Scheme: zkproto.SchemeProcesses, Auth: named}, nil)
 	r.belongs = true
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
 	case s.over != nil || s.conn == nil:
-		s.mu.Unlock()
-		return ErrConnectionLoss
+		return nil, ErrConnectionLoss
 	case !s.bound:
-		s.mu.Unlock()
-		return nil
+		return nil, nil
 	}
 	s.queue = append(s.queue, r)
 	s.conn.wakeWriter()
-	s.mu.Unlock()
-	s.await(ctx, r.self[:])
-	return r.result()
+	return r, nil
 }
 
 // outdated completes r and returns true if r names processes: the server of the next connection may not want to know, and

@@ -37,6 +37,11 @@ func ofCrashes() []mutant {
 			pkg:   "zk", tests: []string{"TestCloseSessionEndsThatSessionOnly"},
 		},
 		{
+			number: 1424, bug: "of two processes that are added at the same time, the server learns of one alone", where: "ours until 28 November",
+			edits: []edit{{"zk/share.go", "\tc.sharing.Lock()\n\tdefer c.sharing.Unlock()\n", ""}},
+			pkg:   "zk", tests: []string{"TestTheLastOfConcurrentSharesNamesAll"},
+		},
+		{
 			number: 1412, bug: "a process that has got the id of a dead one keeps the session of that one", where: "–",
 			edits: []edit{{"internal/proc/proc_linux.go", "hasEnded(fd) || err == nil && start != id.Start {", "hasEnded(fd) || err == nil && start == 0 {"}},
 			pkg:   "internal/proc", tests: []string{"TestALaterProcessWithTheIDIsAnother"},

@@ -11,7 +11,9 @@ package proc
 import (
 	"encoding/binary"
 	"errors"
+	"io/fs"
 	"slices"
+	"syscall"
 )
 
 // An ID identifies a process within a Group.
@@ -41,7 +43,7 @@ func Self() (Group, error) {
 	return g, err
 }
 
-// With returns g and the process pid. It drops the dead ones of g, except for the first.
+// With returns g and the process pid. It drops those of g that are known to be dead, except for the first.
 func (g Group) With(pid int) (Group, error) {
 	start, err := startOf(pid)
 	if err != nil {
@@ -49,7 +51,9 @@ func (g Group) With(pid int) (Group, error) {
 	}
 	ids := slices.Clone(g.IDs[:1])
 	for _, id := range append(slices.Clone(g.IDs[1:]), ID{int32(pid), start}) {
-		if now, err := startOf(int(id.PID)); err == nil && now == id.Start && !slices.Contains(ids, id) {
+		now, err := startOf(int(id.PID))
+		dead := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || err == nil && now != id.Start
+		if !dead && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
