@@ -119,7 +119,11 @@ func ParseURL(s string) (Config, error) {
 	case "zks":
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	default:
-		return bad("unknown scheme %q; want zk, zks or unix", scheme)
+		hint := ""
+		if scheme == "file" {
+			hint = "; package holdfast/zklocal opens file://"
+		}
+		return bad("unknown scheme %q; want zk, zks or unix%s", scheme, hint)
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, chroot, slash := strings.Cut(rest, "/")

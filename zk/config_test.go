@@ -28,6 +28,7 @@ func TestParseURL(t *testing.T) {
 		{url: "", err: "no scheme"},
 		{url: "localhost:2181", err: "no scheme"},
 		{url: "http://a", err: "unknown scheme"},
+		{url: "file:///tmp/locks", err: "zklocal"},
 		{url: "unix://relative", err: "absolute"},
 		{url: "zk://", err: "empty host"},
 		{url: "zk://a:1,", err: "empty host"},

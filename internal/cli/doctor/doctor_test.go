@@ -213,7 +213,7 @@ func TestDoctorFindsOtherStores(t *testing.T) {
 		{name: "one store", dir: all[0], env: map[string]string{"HOME": "/home/alice"}, me: alice, exist: all[:1]},
 		{name: "root has one, too", dir: all[0], env: map[string]string{"HOME": "/home/alice"}, me: alice, exist: all, want: []string{"jobs of root use another store, /root/"}},
 		{name: "sudo", dir: all[2], env: map[string]string{"HOME": "/root"}, me: root, sudo: bob, exist: all, want: []string{"jobs of bob without sudo use another store, /home/bob/"}},
-		{name: "sudo that keeps HOME", dir: all[1], env: map[string]string{"HOME": "/home/bob"}, me: root, sudo: bob, exist: all, want: []string{"jobs with the HOME of the account, /root use another store, /root/"}},
+		{name: "sudo that keeps HOME", dir: all[1], env: map[string]string{"HOME": "/home/bob"}, me: root, sudo: bob, exist: all, want: []string{"jobs whose HOME is that of the account (/root) use another store, /root/"}},
 		{name: "XDG_STATE_HOME", dir: "/state/holdfast", env: map[string]string{"HOME": "/home/alice", "XDG_STATE_HOME": "/state"}, me: alice, exist: all[:1], want: []string{"jobs without XDG_STATE_HOME, such as those of cron use another store, /home/alice/"}},
 		{name: "not used yet", dir: "/state/holdfast", env: map[string]string{"HOME": "/home/alice", "XDG_STATE_HOME": "/state"}, me: alice},
 		{name: "no account", dir: "/state/holdfast", env: map[string]string{"XDG_STATE_HOME": "/state"}, me: &user.User{Uid: "4711"}, exist: all[:2]},

@@ -197,7 +197,7 @@ func judgeHomes(f *findings, dir string, env func(string) string, me, sudo *user
 		all = append(all, other{below(env("HOME")), "jobs without XDG_STATE_HOME, such as those of cron"})
 	}
 	if me.HomeDir != "" {
-		all = append(all, other{below(me.HomeDir), "jobs with the HOME of the account, " + me.HomeDir})
+		all = append(all, other{below(me.HomeDir), "jobs whose HOME is that of the account (" + me.HomeDir + ")"})
 	}
 	if sudo != nil && sudo.HomeDir != "" {
 		all = append(all, other{below(sudo.HomeDir), "jobs of " + sudo.Username + " without sudo"})
