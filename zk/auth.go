@@ -197,7 +197,7 @@ func (d *loginDemand) Error() string {
 	if len(d.has) > 0 {
 		has = fmt.Sprint(d.has)
 	}
-	return fmt.Sprintf("%v: the server demands an authentication that this client has not given; it has %s (enforce.auth.schemes of the server says which it accepts: sasl, digest or x509)",
+	return fmt.Sprintf("%v: the server requires a login, and this client has %s (enforce.auth.schemes of the server says which it accepts: sasl, digest or x509)",
 		ErrAuthFailed, has)
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 
 	"holdfast/internal/cli/term"
@@ -50,6 +51,11 @@ func CannotRun(name string, err error) *term.Fault {
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		f.Code, f.Err = term.ExitNotFound, fmt.Errorf("run %s: command not found", name)
+		if _, statErr := os.Stat(name); strings.HasPrefix(name, "-") {
+			f.Hint = "flags of holdfast belong before the name of the lock"
+		} else if statErr == nil {
+			f.Hint = "to run the file in this directory, write ./" + name
+		}
 	case errors.Is(err, fs.ErrNotExist):
 		f.Code = term.ExitNotFound
 		if _, statErr := os.Stat(name); statErr == nil {
