@@ -17,15 +17,7 @@ import (
 	"holdfast/internal/supervise"
 )
 
-// New returns the program holdfast-mcp.
-func New() *cobra.Command {
-	g := conn.NewFlags()
-	var who who.Flags
-	var tree string
-	cmd := &cobra.Command{
-		Use:   "mcp [flags]",
-		Short: "Give a coding agent locks over the Model Context Protocol",
-		Long: `mcp is a server of the Model Context Protocol on stdin and stdout. A coding agent starts it, and stops it when
+const long = `mcp is a server of the Model Context Protocol on stdin and stdout. A coding agent starts it, and stops it when
 the agent ends. The agent gets these tools:
 
   acquire   acquire a lock, and wait for it if it is held
@@ -53,7 +45,17 @@ Exit codes:
   0   standard input has ended, or a signal has arrived (also HUP); everything is released
   2   wrong command line
   69  standard input cannot be read
-  78  wrong configuration`,
+  78  wrong configuration`
+
+// New returns the program holdfast-mcp.
+func New() *cobra.Command {
+	g := conn.NewFlags()
+	var who who.Flags
+	var tree string
+	cmd := &cobra.Command{
+		Use:   "mcp [flags]",
+		Short: "Give a coding agent locks over the Model Context Protocol",
+		Long:  long,
 		Example: `  claude mcp add holdfast -- holdfast mcp
   holdfast mcp --server zk://h1:2181,h2:2181 --tree shop`,
 		Args: term.Operands(),

@@ -165,15 +165,9 @@ func (f *runFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, 
 		return err
 	}
 	defer c.Close()
-	session, err := c.Client.Session(context.Background())
+	session, err := sessionOf(g, t, c)
 	if err != nil {
-		return t.Explain(err)
-	}
-	if err := conn.Granted(g, session.Timeout()); err != nil {
 		return err
-	}
-	if least := 2 * supervise.KillMargin; session.Timeout() < least {
-		return term.Usage("give --session-timeout "+duration.Text(least)+" or more", "session timeout %v is too short", session.Timeout())
 	}
 	ends, err := at(session.Timeout())
 	if err != nil {
@@ -199,6 +193,21 @@ func (f *runFlags) run(g *conn.Flags, ws terraform.Workspace, command []string, 
 	)
 	_, _ = job.UnlessHurried(signals, 2, func() error { gateway.close(); return nil })
 	return verdict(ws, command[0], out, startErr, ends.MaxHold)
+}
+
+// sessionOf returns the session, if it is long enough to stop a command in time.
+func sessionOf(g *conn.Flags, t conn.Target, c *conn.Connection) (*zk.Session, error) {
+	session, err := c.Client.Session(context.Background())
+	if err != nil {
+		return nil, t.Explain(err)
+	}
+	if err := conn.Granted(g, session.Timeout()); err != nil {
+		return nil, err
+	}
+	if least := 2 * supervise.KillMargin; session.Timeout() < least {
+		return nil, term.Usage("give --session-timeout "+duration.Text(least)+" or more", "session timeout %v is too short", session.Timeout())
+	}
+	return session, nil
 }
 
 func (f *runFlags) checkStateDir() error {

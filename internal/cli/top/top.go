@@ -34,17 +34,7 @@ import (
 // shortest is the shortest --interval.
 const shortest = 100 * time.Millisecond
 
-// New returns the program holdfast-top.
-func New() *cobra.Command {
-	g := conn.NewFlags()
-	var interval time.Duration
-	var order see.Filter
-	var layout kind.Layout
-	var color term.ColorFlag
-	cmd := &cobra.Command{
-		Use:   "top [flags] [PREFIX]",
-		Short: "Show locks and their queues on a screen that is kept up to date",
-		Long: `top shows the locks whose names begin with PREFIX, or all locks in the namespace, and below them the queue
+const long = `top shows the locks whose names begin with PREFIX, or all locks in the namespace, and below them the queue
 of the selected lock. It keeps both up to date until you press q. The columns are those of holdfast ls and
 holdfast status. A narrow screen has fewer of them. If the lock is in a deadlock with others of the list, top says who waits
 for whom, and what to type to end it.
@@ -75,7 +65,19 @@ Exit codes:
   2   wrong command line; or no terminal
   69  no server answered at the beginning
   77  no permission
-  78  wrong configuration`,
+  78  wrong configuration`
+
+// New returns the program holdfast-top.
+func New() *cobra.Command {
+	g := conn.NewFlags()
+	var interval time.Duration
+	var order see.Filter
+	var layout kind.Layout
+	var color term.ColorFlag
+	cmd := &cobra.Command{
+		Use:   "top [flags] [PREFIX]",
+		Short: "Show locks and their queues on a screen that is kept up to date",
+		Long:  long,
 		Example: `  holdfast top
   holdfast top --sort hold db/
   holdfast top --interval 5s`,
