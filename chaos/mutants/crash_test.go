@@ -42,6 +42,11 @@ func ofCrashes() []mutant {
 			pkg:   "zk", tests: []string{"TestTheLastOfConcurrentSharesNamesAll"},
 		},
 		{
+			number: 1425, bug: "a run that is killed while it waits keeps its place until the session has timed out", where: "ours until 28 November",
+			edits: []edit{{"internal/cli/hold/run.go", "\t\t\tsup.Bequeath(c.Will(s.ID()))\n", "\t\t\t_ = s\n"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^crash_tcp$"},
+		},
+		{
 			number: 1412, bug: "a process that has got the id of a dead one keeps the session of that one", where: "–",
 			edits: []edit{{"internal/proc/proc_linux.go", "hasEnded(fd) || err == nil && start != id.Start {", "hasEnded(fd) || err == nil && start == 0 {"}},
 			pkg:   "internal/proc", tests: []string{"TestALaterProcessWithTheIDIsAnother"},

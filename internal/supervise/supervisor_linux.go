@@ -184,8 +184,17 @@ func inheritedFiles() []int {
 	return all
 }
 
+// Bequeath sets a Terms.Will for the time before Run, so that a process that dies in its wait for a lock leaves no place in
+// the queue.
+func (s *Supervisor) Bequeath(will string) {
+	if len(will) <= maxText {
+		_ = s.link.send(verbWill, 0, will) // without it, the session has its timeout
+	}
+}
+
 // Close ends the watchdog and any running job.
 func (s *Supervisor) Close() {
+	s.Bequeath("")
 	s.endWatchdog()
 	s.backstop.close()
 }
@@ -226,9 +235,7 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 			return Outcome{}, fmt.Errorf("%w: %w", ErrGuards, err)
 		}
 	}
-	if t.Will != "" && len(t.Will) <= maxText {
-		_ = s.link.send(verbWill, 0, t.Will) // without it, the session has its timeout
-	}
+	s.Bequeath(t.Will)
 	if err := s.order(c, t); err != nil {
 		return Outcome{}, err
 	}

@@ -51,7 +51,7 @@ type watchdog struct {
 	alarm   *alarm         // the guard's
 
 	kin      kin
-	will     string // of Terms; may be read when gone is closed
+	will     string // of Terms, or of Bequeath; may be read when gone is closed
 	orphaned bool   // the supervisor was gone before its job
 }
 
@@ -100,6 +100,7 @@ func (w *watchdog) work() {
 		w.orphaned = isClosed(w.gone)
 		<-w.gone // the supervisor may be stopped, and must find our last message
 	case <-w.gone:
+		w.orphaned = true
 	}
 }
 

@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,15 @@ func (r *Runner) Run() error {
 		return &term.Fault{Code: term.ExitFailed, Err: err}
 	}
 	defer sup.Close()
+	connected := r.Steps.OnConnect
+	r.Steps.OnConnect = func(c *conn.Connection) {
+		if connected != nil {
+			connected(c)
+		}
+		if s, err := c.Client.Session(context.Background()); err == nil {
+			sup.Bequeath(c.Will(s.ID()))
+		}
+	}
 	k, signals := begin(r.Plan, r.messages(), beside, r.Steps, job.StopSignals(r.Stop)...)
 	defer k.say.Flush()
 	r.taker, k.check = k, r.suits
