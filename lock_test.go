@@ -965,3 +965,20 @@ func TestARequestThatAlwaysFailsIsNamed(t *testing.T) {
 		})
 	}
 }
+
+// A program that forgets to create its chroot learns what is missing.
+func TestLockBelowAChrootThatIsMissing(t *testing.T) {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	cfg := srv.Config()
+	cfg.Chroot = "/missing"
+	c, err := zk.Dial(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = holdfast.NewMutex(c, "/locks/job").Lock(t.Context())
+	if !errors.Is(err, zk.ErrNoNode) || !strings.Contains(err.Error(), "zk.Config.CreateChroot") {
+		t.Errorf("%v; want the chroot to be named", err)
+	}
+}

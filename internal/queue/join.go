@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"holdfast/internal/queue/names"
@@ -146,6 +147,8 @@ func (p *Place) Ensure(ctx context.Context, path string) error {
 			if err := p.Ensure(ctx, path[:strings.LastIndexByte(path, '/')]); err != nil {
 				return err
 			}
+		case errors.Is(err, zk.ErrNoNode):
+			return fmt.Errorf("%w: the client's chroot does not exist: create it, for example with zk.Config.CreateChroot", err)
 		default:
 			return p.Queue.underNode(path, err)
 		}
