@@ -79,7 +79,7 @@ func overview(w io.Writer, root *cobra.Command) {
 		}
 	}
 	b.WriteString("\nLocks are on this machine, or on a ZooKeeper ensemble: --server zk://h1:2181,h2:2181\n")
-	b.WriteString("holdfast COMMAND -h: short help. holdfast COMMAND --help: everything. holdfast --help: common flags.\n")
+	b.WriteString("holdfast COMMAND -h: help; that of large commands is short, and --help has everything.\n")
 	b.WriteString("holdfast help TOPIC: " + names(topics(root)) + "\n")
 	_, _ = io.WriteString(w, b.String()) // a failure cannot be reported anywhere
 }
