@@ -31,6 +31,8 @@ var notSimulated = map[string]string{
 	"holdfast/zk/rotation.go":         "mostly looks up names, which is Config.Dial's where there is one, as in the simulation",
 	"holdfast/zk/held.go":             "bounds answers that are longer than any of a lock's",
 	"holdfast/zk/unknown.go":          "finds requests that a server does not know; the servers of the worlds know all",
+	"holdfast/zk/share.go":            "names the processes of a session over a Unix socket; the worlds have other connections",
+	"holdfast/zk/close_session.go":    "ends the session of a dead client, which the watchdog of a command does",
 	"holdfast/zk/mechanism.go":        "has SASL mechanisms of other packages, which the worlds do not use",
 }
 

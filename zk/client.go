@@ -229,11 +229,12 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest, timeo
 			return nil, nil, sent, err // reported by the server or by the transport: see Config.Dial
 		}
 		switch {
-		case errors.Is(err, io.EOF): // a server that limits guesses closes connections without an answer
-		case !errors.Is(err, ErrAuthFailed):
+		case errors.Is(err, ErrAuthFailed):
+			if c.refusedByAll(1) && req.SessionID == 0 {
+				return nil, nil, sent, c.refuse(t.server, err)
+			}
+		case !errors.Is(err, io.EOF): // a server that limits guesses closes connections without an answer
 			c.refusals = 0
-		case c.refusedByAll(1) && req.SessionID == 0:
-			return nil, nil, sent, c.refuse(t.server, err)
 		}
 		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
 			distrusted = 0

@@ -10,7 +10,7 @@ func ofMendedClient() []mutant {
 		},
 		{
 			number: 941, bug: "a refused login ends the session of a holder before its deadline", where: "–",
-			edits: []edit{{"zk/client.go", "c.refusedByAll(1) && req.SessionID == 0:", "c.refusedByAll(1):"}},
+			edits: []edit{{"zk/client.go", "c.refusedByAll(1) && req.SessionID == 0 {", "c.refusedByAll(1) {"}},
 			pkg:   "zk", tests: []string{"TestRefusedLoginLeavesAHolderItsTime"},
 		},
 		{

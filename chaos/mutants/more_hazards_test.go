@@ -155,7 +155,7 @@ func ofMoreHazards() []mutant {
 		},
 		{
 			number: 391, bug: "the refusal of a login after a reconnect is told as the end of the client", where: "–",
-			edits: []edit{{"zk/client.go", "req.SessionID == 0:\n\t\t\treturn nil, nil, sent, c.refuse(t.server, err)", "req.SessionID == 0:\n\t\t\treturn nil, nil, sent, err"}},
+			edits: []edit{{"zk/client.go", "req.SessionID == 0 {\n\t\t\t\treturn nil, nil, sent, c.refuse(t.server, err)", "req.SessionID == 0 {\n\t\t\t\treturn nil, nil, sent, err"}},
 			pkg:   "zk", tests: []string{"TestRefusedAuthAfterAReconnectEndsTheSessionAndFailsWhatWaits"},
 		},
 		{
