@@ -248,8 +248,11 @@ func (t Target) Explain(err error) error {
 	case distrust == "":
 		return err
 	}
-	if distrust != "" {
+	switch {
+	case distrust != "":
 		hint = distrust
+	case ok && strings.Contains(gaveUp.Error(), "its port wants TLS"):
+		hint = "if the port wants TLS, write zks:// instead of zk://; otherwise " + hint
 	}
 	return &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("cannot reach %s: %w", t.URL, err), Hint: hint}
 }
