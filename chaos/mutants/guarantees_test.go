@@ -292,7 +292,7 @@ func ofTheHazards() []mutant {
 		},
 		{
 			number: 350, bug: "the timeout of a wait begins anew at every wake-up", where: "kazoo",
-			edits: []edit{{"internal/queue/await.go", "func (p *Place) await(ctx context.Context) error {\n", "func (p *Place) await(ctx context.Context) error {\n\tif d, ok := ctx.Deadline(); ok {\n\t\tvar cancel context.CancelFunc\n\t\tctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.Sub(p.joined))\n\t\tdefer cancel()\n\t}\n"}},
+			edits: []edit{{"internal/queue/await.go", "func (p *Place) await(ctx context.Context) error {\n", "func (p *Place) await(ctx context.Context) error {\n\tif d, ok := ctx.Deadline(); ok {\n\t\tvar cancel context.CancelFunc\n\t\tctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.Sub(p.Joined()))\n\t\tdefer cancel()\n\t}\n"}},
 			tests: []string{"TestWaitIsBoundedAsAWholeHoweverOftenItWakes"},
 		},
 		{

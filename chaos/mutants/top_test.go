@@ -25,7 +25,7 @@ func ofTop() []mutant {
 		},
 		{
 			number: 704, bug: "top asks about one holder and breaks the next one", where: "–",
-			edits: []edit{{"internal/cli/top/model.go", "if i < 0 || !m.asking.holds(m.list[i]) {", "if i >= 0 {\n\t\tm.asking.places = m.list[i].Queue[:1]\n\t} else {"}},
+			edits: []edit{{"internal/cli/top/model.go", "if i < 0 || !m.asking.holds(m.list[i]) {", "if i >= 0 {\n\t\tm.asking.places = []holdfast.Entry{m.list[i].Queue[0].Entry}\n\t} else {"}},
 			pkg:   "internal/cli/top", tests: []string{"TestTopAsks"},
 		},
 		{
