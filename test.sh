@@ -63,10 +63,10 @@ do_check() {
 }
 
 # The command as it is released: without cgo, so that it runs with any libc and starts sooner, and
-# without symbols. At most 12.7 MB: what needs a large library is a program of its own beside it.
+# without symbols. At most 13 MB: what needs a large library is a program of its own beside it.
 do_release() {
 	step "release" env CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ ./cmd/holdfast
-	step "release" sh -c 'size=$(($(wc -c <bin/holdfast))); echo "bin/holdfast: $size bytes"; [ "$size" -le 12700000 ] || { echo "bin/holdfast: more than 12.7 MB" >&2; exit 1; }'
+	step "release" sh -c 'size=$(($(wc -c <bin/holdfast))); echo "bin/holdfast: $size bytes"; [ "$size" -le 13000000 ] || { echo "bin/holdfast: more than 13 MB" >&2; exit 1; }'
 }
 
 # Changes of the exported names since the last release, after which a program that compiled may not compile. An
