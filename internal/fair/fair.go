@@ -1,6 +1,6 @@
 // Package fair shares what is scarce among clients, so that none can keep the others out: connections, streams, bytes and turns.
 //
-// A client is known by keys, such as its user, its login and its address. What it has counts for each of them. The one with
+// A client is known by keys, such as its user, its login and its address. Its share counts for each of them. The one with
 // the most by all of its keys together gives way first. So a single address with many users, and a single user at many
 // addresses, are one large client each.
 package fair

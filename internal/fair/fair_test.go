@@ -51,7 +51,7 @@ func TestTheLargestClientGivesWay(t *testing.T) {
 	}
 }
 
-// Uses grow. What a client would hardly miss goes before what it needs.
+// Uses grow. Uses that a client would hardly miss go before those that it needs.
 func TestAmountsAndSpares(t *testing.T) {
 	p := NewPool(100)
 	var ended []string
