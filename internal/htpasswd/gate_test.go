@@ -137,7 +137,7 @@ func TestAClientThatHasGoneDoesNotHash(t *testing.T) {
 	})
 }
 
-// Whoever guesses too often waits, also with the right password, and also if a client at another address has proven it. A
+// A client that guesses too often waits, also with the right password, and also if a client at another address has proven it. A
 // secret without a name is no different.
 func TestTheGateDelaysGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -86,7 +86,7 @@ func TestALaterProcessWithTheIDIsAnother(t *testing.T) {
 	}
 }
 
-// What cannot be known is no death.
+// A process that cannot be examined is not taken for dead.
 func TestUnknownIsAlive(t *testing.T) {
 	pid, end := start(t)
 	g := groupOf(t, pid).others()
