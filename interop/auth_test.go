@@ -235,7 +235,7 @@ func TestServersThatDemandSASL(t *testing.T) {
 	withSASL(t, require, []string{"--auth-required", "sasl"}, func(t *testing.T, url, addr string) {
 		ownedBy(t, url, as(zk.SASLDigestAuth("bob", planted)), acl("sasl", "bob"), as(zk.SASLDigestAuth("eve", "eve-password")))
 		refused(t, url, as(), zk.ErrAuthFailed, addr, "requires a login", "this client has none")
-		refused(t, url, as(zk.DigestAuth("bob", planted)), zk.ErrAuthFailed, `it has [digest user "bob"]`)
+		refused(t, url, as(zk.DigestAuth("bob", planted)), zk.ErrAuthFailed, `this client has [digest user "bob"]`)
 		refused(t, url, as(zk.SASLDigestAuth("bob", planted+"x")), zk.ErrAuthFailed, "refused the user or the password")
 	})
 }
