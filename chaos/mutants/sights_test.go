@@ -83,7 +83,7 @@ func ofSights() []mutant {
 		},
 		{
 			number: 743, bug: "top shows the data of a server that is slow all the time as new", where: "ours, until issue 17",
-			edits: []edit{{"internal/cli/top/model.go", "*perLock+late:", "*perLock+time.Hour:"}},
+			edits: []edit{{"internal/cli/top/feed.go", "*perLock+late:", "*perLock+time.Hour:"}},
 			pkg:   "internal/cli/top", tests: []string{"TestTopOfASlowServerIsOld"},
 		},
 		{

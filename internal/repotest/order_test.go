@@ -59,8 +59,8 @@ var readings = []reading{
 		order: `mcp blockers list take agent holds tool answer stream claim paths`,
 	},
 	{
-		dir: "internal/cli/top", pkg: "holdfast/internal/cli/top", atMost: 2,
-		order: `top model view`,
+		dir: "internal/cli/top", pkg: "holdfast/internal/cli/top", atMost: 0,
+		order: `top model view screen dialog selection feed`,
 	},
 	{
 		dir: "internal/cli/see", pkg: "holdfast/internal/cli/see", atMost: 0,

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -98,7 +96,7 @@ func New() *cobra.Command {
 					"top: standard input and standard output must be a terminal with a cursor")
 			}
 			m := newModel(interval, order, g.LockName)
-			m.colored = color.On(os.Stdout)
+			m.screen.colored = color.On(os.Stdout)
 			return run(g, cmd, m, prefix, layout.Asked())
 		},
 	}
@@ -128,9 +126,9 @@ func run(g *conn.Flags, cmd *cobra.Command, m *model, prefix string, layout *loc
 			acting.Wait()
 			_, _ = io.Copy(os.Stderr, &audit)
 		}()
-		m.contact = c.Contact.State
+		m.feed.contact = c.Contact.State
 		var before []waitgraph.Lock // one reading follows another
-		m.read = func() tea.Msg {
+		m.feed.read = func() tea.Msg {
 			began := time.Now()
 			found, err := see.Query{Prefix: prefix, Namespace: g.Namespace, Layout: layout}.Read(background, c.Client)
 			now := see.Graph(found)
@@ -138,7 +136,7 @@ func run(g *conn.Flags, cmd *cobra.Command, m *model, prefix string, layout *loc
 			before = now
 			return listMsg{found, stuck, began, time.Now(), err}
 		}
-		m.act = func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd {
+		m.dialog.act = func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd {
 			done := make(chan tea.Msg, 1) // nobody reads it if the program ends first
 			acting.Go(func() {
 				ctx, cancel := context.WithTimeout(background, g.Timeout)
@@ -152,7 +150,7 @@ func run(g *conn.Flags, cmd *cobra.Command, m *model, prefix string, layout *loc
 			return func() tea.Msg { return <-done }
 		}
 		profile := colorprofile.ASCII
-		if m.colored {
+		if m.screen.colored {
 			profile = colorprofile.ANSI
 		}
 		program := tea.NewProgram(m, tea.WithoutSignalHandler(), tea.WithInput(os.Stdin), tea.WithOutput(os.Stdout), tea.WithColorProfile(profile))
@@ -169,62 +167,4 @@ func run(g *conn.Flags, cmd *cobra.Command, m *model, prefix string, layout *loc
 		}
 		return nil
 	})
-}
-
-// listMsg is the message of a reading that has ended.
-type listMsg struct {
-	found        []see.Lock                    // by path
-	stuck        map[string]*deadlock.Deadlock // by the path of each lock in it
-	began, ended time.Time
-	err          error
-}
-
-// dueMsg is the message that the next reading is due. It counts only if no other reading has begun since.
-type dueMsg struct{ readings int }
-
-// tickMsg is the message that another second is over.
-type tickMsg struct{}
-
-// doneMsg is the message that break or revoke has ended.
-type doneMsg struct {
-	action deed.Action
-	name   string
-	token  int64
-	err    error
-}
-
-// A question is whether to do an action.
-type question struct {
-	action deed.Action
-	name   string
-	path   string
-	dir    string           // with the queue
-	lock   string           // see located.key
-	places []holdfast.Entry // those with one token
-	text   string           // what happens to whom
-}
-
-// newQuestion returns the question whether to do a to the place in the queue of l. The time is that of the queue.
-func newQuestion(a deed.Action, name string, l see.Lock, place int, now time.Time) *question {
-	e := l.Queue[place]
-	q := &question{action: a, name: name, path: l.Path, dir: l.Dir, lock: l.Key()}
-	for _, other := range l.Queue {
-		if other.Token == e.Token {
-			q.places = append(q.places, other.Entry)
-		}
-	}
-	var b bytes.Buffer
-	act.ShowQueue(&b, term.Cut(name, term.MaxCell), &deed.Plan{Token: e.Token, Queue: l.Queue, Places: q.places}, now)
-	q.text = strings.TrimSuffix(term.Cut(b.String(), 4000), "\n") + "\n" + a.Does
-	return q
-}
-
-// holds reports whether the places of the question are as they were when it was asked.
-func (q *question) holds(l see.Lock) bool {
-	for _, p := range q.places {
-		if !slices.ContainsFunc(l.Queue, func(e locks.Place) bool { return e.Path == p.Path && e.Token == p.Token && e.Held == p.Held }) {
-			return false
-		}
-	}
-	return true
 }

@@ -38,14 +38,14 @@ func topLock(path string, first int64, owners ...string) see.Lock {
 // newTestTop returns a model with a screen. Its actions are only noted.
 func newTestTop(width, height int) (*model, *[]string) {
 	m := newModel(time.Second, see.Filter{Sort: "name"}, func(path string) string { return strings.TrimPrefix(path, "/l/") })
-	m.read = func() tea.Msg { return nil }
+	m.feed.read = func() tea.Msg { return nil }
 	acted := new([]string)
-	m.act = func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd {
+	m.dialog.act = func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd {
 		*acted = append(*acted, fmt.Sprintf("%s %s %s %d", a.Name, name, path, places[0].Token))
 		return nil
 	}
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
-	m.begin()
+	m.feed.begin()
 	return m, acted
 }
 
@@ -74,13 +74,13 @@ func (m *model) press(keys string) (last tea.Cmd) {
 	return last
 }
 
-// screen returns what the model shows.
-func (m *model) screen() string { return strings.Join(m.lines(time.Now()), "\n") }
+// drawn returns what the model shows.
+func (m *model) drawn() string { return strings.Join(m.lines(time.Now()), "\n") }
 
 // mustShow fails unless the screen has all texts.
 func (m *model) mustShow(t *testing.T, texts ...string) {
 	t.Helper()
-	screen := m.screen()
+	screen := m.drawn()
 	for _, text := range texts {
 		if !strings.Contains(screen, text) {
 			t.Errorf("the screen does not show %q:\n%s", text, screen)
@@ -104,8 +104,8 @@ func TestTopKeepsTheSelectedLock(t *testing.T) {
 	m.press("<tab>j")
 	m.mustShow(t, "* b", "> 1 ", "bea")
 	m.give(see.Lock{Path: "/l/b", Queue: b.Queue[1:]}, c)
-	if m.node != "/l/b/21" {
-		t.Errorf("selected is the place %s", m.node)
+	if m.selection.node != "/l/b/21" {
+		t.Errorf("selected is the place %s", m.selection.node)
 	}
 	// If it is gone, the row stays.
 	m.press("<esc>")
@@ -155,7 +155,7 @@ func TestTopFitsTheScreen(t *testing.T) {
 	hostile := []string{"\x1b[2J\x1b]0;title\a", "日本語の長い名前日本語の長い名前日本語", strings.Repeat("x", 100_000), "a\nb\rc\tddd", "\xff\xfe", "\u202egnp.exe", "e\u0301e\u0301", "👩\u200d👩"}
 	for _, colored := range []bool{false, true} {
 		m, _ := newTestTop(1, 1)
-		m.colored = colored
+		m.screen.colored = colored
 		var locks []see.Lock
 		for i, s := range hostile {
 			l := topLock("/l/"+s, int64(10*(i+1)), s, s, s)
@@ -206,8 +206,8 @@ func TestTopColumns(t *testing.T) {
 		"db/migrate", "held", "1m", "42", "nightly reindex", "POSITION", "MODE", "SESSION", "exclusive", "shared", "0x2b", "2/4", "ci@h1:1 +1", "? help")
 	m.Update(tea.WindowSizeMsg{Width: 40, Height: 10})
 	m.mustShow(t, "> db/migra", "held", "deploy@", "WAITERS", "── db/migrate is held by deploy@", "* holder", "1  ")
-	if strings.Contains(m.screen(), "TOKEN") {
-		t.Errorf("40 columns have the token:\n%s", m.screen())
+	if strings.Contains(m.drawn(), "TOKEN") {
+		t.Errorf("40 columns have the token:\n%s", m.drawn())
 	}
 	m.press("?")
 	m.mustShow(t, "break: take the lock away")
@@ -225,8 +225,8 @@ func TestTopFilters(t *testing.T) {
 	} {
 		m.press(tt.keys)
 		var got []string
-		for _, l := range m.shown {
-			got = append(got, m.name(l.Path))
+		for _, l := range m.selection.shown {
+			got = append(got, m.selection.name(l.Path))
 		}
 		if strings.Join(got, " ") != tt.shown {
 			t.Errorf("after %s: %q; want %s", tt.keys, got, tt.shown)
@@ -243,13 +243,13 @@ func TestTopOfASlowServerIsOld(t *testing.T) {
 		m, _ := newTestTop(100, 20)
 		m.mustShow(t, "reading the locks")
 		took := func(d time.Duration) {
-			m.begin()
+			m.feed.begin()
 			time.Sleep(d)
-			m.Update(listMsg{found: []see.Lock{topLock("/l/a", 1, "ann")}, began: m.reading, ended: time.Now()})
+			m.Update(listMsg{found: []see.Lock{topLock("/l/a", 1, "ann")}, began: m.feed.reading, ended: time.Now()})
 		}
 		took(2 * time.Second)
-		if strings.HasPrefix(m.screen(), "OLD") {
-			t.Errorf("a reading of 2 s is called old:\n%s", m.screen())
+		if strings.HasPrefix(m.drawn(), "OLD") {
+			t.Errorf("a reading of 2 s is called old:\n%s", m.drawn())
 		}
 		took(25 * time.Second)
 		m.mustShow(t, "OLD: of ", ", 25s ago: the server is slow")
@@ -260,12 +260,12 @@ func TestTopShowsOldDataAsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := newTestTop(100, 20)
 		var down time.Time
-		m.contact = func() (time.Time, string) { return down, "h:1: connection refused" }
+		m.feed.contact = func() (time.Time, string) { return down, "h:1: connection refused" }
 		fresh := func(want string) {
 			t.Helper()
 			m.mustShow(t, want)
-			if strings.HasPrefix(m.screen(), "OLD") {
-				t.Errorf("new data are called old:\n%s", m.screen())
+			if strings.HasPrefix(m.drawn(), "OLD") {
+				t.Errorf("new data are called old:\n%s", m.drawn())
 			}
 		}
 		l := topLock("/l/a", 1, "ann")
@@ -281,7 +281,7 @@ func TestTopShowsOldDataAsOld(t *testing.T) {
 		m.give(l)
 		fresh("2m3s")
 
-		m.begin()
+		m.feed.begin()
 		time.Sleep(20 * time.Second)
 		m.mustShow(t, "20s ago: the server is slow: reading for 20s", "2m3s")
 		m.Update(listMsg{began: time.Now(), ended: time.Now(), err: errors.New("holdfast: \x1bbroken")})
@@ -320,12 +320,12 @@ func TestTopReadsOneAtATime(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, _ := newTestTop(80, 20)
-				m.reading, m.readings = time.Time{}, 0
+				m.feed.reading, m.feed.readings = time.Time{}, 0
 				ctx, cancel := context.WithCancel(t.Context())
 				msgs := make(chan tea.Msg)
 				var begun []time.Time
 				under, old := 0, false
-				m.read = func() tea.Msg {
+				m.feed.read = func() tea.Msg {
 					if under++; under > 1 {
 						t.Error("two readings at a time")
 					}
@@ -379,7 +379,7 @@ func TestTopReadsOneAtATime(t *testing.T) {
 					t.Errorf("%d readings", len(begun))
 				}
 				// What break asks for does not begin a second one.
-				run(m.begin())
+				run(m.feed.begin())
 				_, cmd := m.Update(doneMsg{action: deed.Breaking})
 				run(cmd)
 				cancel()
@@ -432,7 +432,7 @@ func TestTopAsks(t *testing.T) {
 	}
 	m, acted := newTestTop(100, 24)
 	m.give(l)
-	m.contact = func() (time.Time, string) { return time.Now(), "" }
+	m.feed.contact = func() (time.Time, string) { return time.Now(), "" }
 	m.press("b")
 	m.mustShow(t, "no server answers, so nothing can be done now")
 	m.press("y")
@@ -482,9 +482,9 @@ func TestTopWaitsForAnAction(t *testing.T) {
 	if _, cmd := m.Update(doneMsg{deed.Breaking, "a", 10, nil}); !quits(cmd) {
 		t.Error("top does not end after the action")
 	}
-	m.leaving, m.doing = false, ""
+	m.leaving, m.dialog.doing = false, ""
 	for _, key := range []string{"q", "<ctrl-c>", "/x<ctrl-c>"} {
-		if m.typing = false; !quits(m.press(key)) {
+		if m.selection.typing = false; !quits(m.press(key)) {
 			t.Errorf("%s does not end top", key)
 		}
 	}
@@ -496,15 +496,15 @@ func TestTopOrders(t *testing.T) {
 	other := topLock("/l/c", 30, "dan", "eve")
 	other.Queue[1].Since = time.Now().Add(-time.Hour)
 	m, _ := newTestTop(100, 24)
-	m.order.Sort = "wait"
+	m.selection.order.Sort = "wait"
 	m.give(short, long, other)
 	for _, want := range []string{"c a b", "a b c", "b a c", "c a b"} {
 		var got []string
-		for _, l := range m.shown {
-			got = append(got, m.name(l.Path))
+		for _, l := range m.selection.shown {
+			got = append(got, m.selection.name(l.Path))
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("by %s: %q; want %s", m.order.Sort, got, want)
+			t.Errorf("by %s: %q; want %s", m.selection.order.Sort, got, want)
 		}
 		m.press("s")
 	}
@@ -520,8 +520,8 @@ func TestTopDrawsOnlyWhatIsVisible(t *testing.T) {
 	m.give(locks...)
 	m.press("<end>")
 	named := 0
-	m.name = func(path string) string { named++; return path }
-	if screen := m.screen(); !strings.Contains(screen, "> /l/09999") {
+	m.selection.name = func(path string) string { named++; return path }
+	if screen := m.drawn(); !strings.Contains(screen, "> /l/09999") {
 		t.Errorf("the screen shows\n%s", screen)
 	}
 	if named > 30 {
