@@ -11,12 +11,12 @@ func ofMCP() []mutant {
 		},
 		{
 			number: 857, bug: "the calls of a client that has gone go on", where: "–",
-			edits: []edit{{"internal/cli/mcp/tool.go", "r, err := run(ctx, &toolCall{", "r, err := run(context.WithoutCancel(ctx), &toolCall{"}},
+			edits: []edit{{"internal/cli/mcp/endpoint.go", "r, err := run(ctx, &toolCall{", "r, err := run(context.WithoutCancel(ctx), &toolCall{"}},
 			pkg:   agent, tests: []string{"TestAConversationEndsWithItsClient"},
 		},
 		{
 			number: 858, bug: "nobody tells the agent that its lock is lost", where: "–",
-			edits: []edit{{"internal/cli/mcp/holds.go", "holdfast.ErrLost) && !a.over() && a.forget(mine) {", "holdfast.ErrLost) && a.over() && a.forget(mine) {"}},
+			edits: []edit{{"internal/cli/mcp/holds.go", "holdfast.ErrLost) && !o.over() && o.forget(mine) {", "holdfast.ErrLost) && o.over() && o.forget(mine) {"}},
 			pkg:   cmd, tests: []string{"TestAnAgentIsToldOfALossAndOfARequest"},
 		},
 		{
@@ -36,7 +36,7 @@ func ofMCP() []mutant {
 		},
 		{
 			number: 862, bug: "an agent waits for the lock that it holds itself", where: "–",
-			edits: []edit{{"internal/cli/mcp/take.go", "\tif own := a.conflicting(k); own != nil {\n\t\treturn heldByYou(k, own), nil\n\t}\n\tif err", "\tif own := a.conflicting(k); own != nil && k.wait < 0 {\n\t\treturn heldByYou(k, own), nil\n\t}\n\tif err"}},
+			edits: []edit{{"internal/cli/mcp/take.go", "\tif own := a.holds.conflicting(k); own != nil {\n\t\treturn heldByYou(k, own), nil\n\t}\n\tif err", "\tif own := a.holds.conflicting(k); own != nil && k.wait < 0 {\n\t\treturn heldByYou(k, own), nil\n\t}\n\tif err"}},
 			pkg:   cmd, tests: []string{"TestAgentsAndCommandsShareALock"},
 		},
 		{
@@ -51,7 +51,7 @@ func ofMCP() []mutant {
 		},
 		{
 			number: 866, bug: "an agent whose calls fail is not told that its lock is lost", where: "–",
-			edits: []edit{{"internal/cli/mcp/answer.go", "return nil, errors.New(news + err.Error())", "return nil, err"}},
+			edits: []edit{{"internal/cli/mcp/news.go", "return nil, errors.New(text + err.Error())", "return nil, err"}},
 			pkg:   cmd, tests: []string{"TestAnAgentIsToldOfALossAndOfARequest"},
 		},
 	}

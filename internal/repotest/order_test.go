@@ -56,7 +56,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/cli/mcp", pkg: "holdfast/internal/cli/mcp", atMost: 0,
-		order: `mcp blockers list take agent holds tool answer stream claim paths`,
+		order: `mcp blockers list take release agent link holds endpoint news tool stream requests claim settings paths`,
 	},
 	{
 		dir: "internal/cli/top", pkg: "holdfast/internal/cli/top", atMost: 0,
@@ -214,4 +214,34 @@ func references(t *testing.T, r reading) (all, back map[string]bool) {
 		}
 	}
 	return all, back
+}
+
+// maxMethods is how many methods a type of the command has at most. A type with more has more than one responsibility.
+const maxMethods = 15
+
+func TestTypesHaveFewMethods(t *testing.T) {
+	methods := make(map[string]int)
+	for _, name := range sourceFiles(t) {
+		dir := filepath.ToSlash(filepath.Dir(name))
+		if !within(dir, "cmd") && !within(dir, "internal/cli") || strings.HasSuffix(name, "_other.go") || strings.HasSuffix(name, "_windows.go") {
+			continue // the others have what one system has, again
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+				methods[dir+" "+receiver(f.Recv.List[0].Type)]++
+			}
+		}
+	}
+	if len(methods) < 50 {
+		t.Fatalf("%d types; this test looks in the wrong place", len(methods))
+	}
+	for _, name := range slices.Sorted(maps.Keys(methods)) {
+		if n := methods[name]; n > maxMethods {
+			t.Errorf("%s has %d methods; want at most %d", name, n, maxMethods)
+		}
+	}
 }

@@ -32,7 +32,7 @@ func (a *agent) blockers(ctx context.Context, c *toolCall) (*toolResult, error) 
 	if err != nil {
 		return nil, told(err)
 	}
-	link, err := a.connected(ctx)
+	link, err := a.link.connected(ctx)
 	if err != nil {
 		return nil, told(err)
 	}
@@ -50,7 +50,7 @@ func (a *agent) blockers(ctx context.Context, c *toolCall) (*toolResult, error) 
 	for _, o := range b.holders(k) {
 		b.visit(o, fmt.Sprintf("%s holds %s", b.called(o), term.Escape(k.name)))
 	}
-	if own := a.own(k.path); len(b.lines) == 0 && own != "" {
+	if own := a.holds.own(k.path); len(b.lines) == 0 && own != "" {
 		b.lines = append(b.lines, term.Escape(k.name)+" is held"+own+".")
 	}
 	if len(b.lines) == 0 {

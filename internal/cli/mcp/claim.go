@@ -36,7 +36,7 @@ var (
 
 // A claim is the lock or the lease that a call is about.
 type claim struct {
-	*agent
+	*settings
 	name    string // as its user gave it; for a lease with its tree
 	path    string // of the queue
 	isLease bool
@@ -47,6 +47,31 @@ type claim struct {
 	why     string
 	wait    time.Duration
 	labels  map[string]string
+}
+
+// claimLock returns the lock with a name.
+func (s *settings) claimLock(name string) (*claim, error) {
+	path, err := s.LockPath(name)
+	if err != nil {
+		return nil, err
+	}
+	return &claim{settings: s, name: name, path: path, labels: s.labels}, nil
+}
+
+// claimPath returns the lease of a path of files.
+func (s *settings) claimPath(path string) (*claim, error) {
+	below, err := s.leased(path)
+	if err != nil {
+		return nil, err
+	}
+	k, err := s.claimLock(s.tree)
+	if err != nil {
+		return nil, err
+	}
+	k.name = strings.TrimSuffix(s.tree+"/"+below, "/")
+	k.inTree(below)
+	_, err = s.LockPath(k.name) // refuses names that others would mistake
+	return k, err
 }
 
 // inTree sets what a lease has and a lock has not.

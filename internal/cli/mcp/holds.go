@@ -1,11 +1,10 @@
 package mcp
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
+	"sync"
 
 	"holdfast"
 	"holdfast/internal/cli/term"
@@ -22,23 +21,38 @@ type agentHold struct {
 	log   func(level, text string)
 }
 
+// The holds of an agent.
+type holds struct {
+	news  *news
+	ended chan struct{} // is closed when the agent is gone
+
+	mu   sync.Mutex // guards the fields below
+	all  []*agentHold
+	last int // the newest id
+}
+
+func newHolds(n *news) *holds { return &holds{news: n, ended: make(chan struct{})} }
+
+// end lets nobody be told of a loss any more.
+func (o *holds) end() { close(o.ended) }
+
 // keep records a Hold. A goroutine of its own follows it until it ends.
-func (a *agent) keep(k *claim, h *holdfast.Hold, log func(level, text string)) *agentHold {
-	a.mu.Lock()
-	a.last++
-	mine := &agentHold{id: strconv.Itoa(a.last), name: k.name, path: k.path, below: k.below, lease: k.isLease, hold: h, log: log}
-	a.holds = append(a.holds, mine)
-	a.mu.Unlock()
+func (o *holds) keep(k *claim, h *holdfast.Hold, log func(level, text string)) *agentHold {
+	o.mu.Lock()
+	o.last++
+	mine := &agentHold{id: strconv.Itoa(o.last), name: k.name, path: k.path, below: k.below, lease: k.isLease, hold: h, log: log}
+	o.all = append(o.all, mine)
+	o.mu.Unlock()
 	go func() {
 		revoked := h.Revoked()
 		for {
 			select {
 			case <-revoked:
 				revoked = nil
-				a.tell(mine, "warning", fmt.Sprintf("ASKED FOR: somebody asks for %s (id %s). Release it as soon as you can.", term.Escape(mine.name), mine.id))
+				o.news.tell(mine, "warning", fmt.Sprintf("ASKED FOR: somebody asks for %s (id %s). Release it as soon as you can.", term.Escape(mine.name), mine.id))
 			case <-h.Context().Done():
-				if err := h.Err(); errors.Is(err, holdfast.ErrLost) && !a.over() && a.forget(mine) {
-					a.tell(mine, "error", fmt.Sprintf("LOST: %s (id %s) is no longer held, and another may hold it now: %s.", term.Escape(mine.name), mine.id, term.Escape(term.Cut(err.Error(), 300))))
+				if err := h.Err(); errors.Is(err, holdfast.ErrLost) && !o.over() && o.forget(mine) {
+					o.news.tell(mine, "error", fmt.Sprintf("LOST: %s (id %s) is no longer held, and another may hold it now: %s.", term.Escape(mine.name), mine.id, term.Escape(term.Cut(err.Error(), 300))))
 				}
 				return
 			}
@@ -47,22 +61,22 @@ func (a *agent) keep(k *claim, h *holdfast.Hold, log func(level, text string)) *
 	return mine
 }
 
-func (a *agent) over() bool {
+func (o *holds) over() bool {
 	select {
-	case <-a.ended:
+	case <-o.ended:
 		return true
 	default:
 		return false
 	}
 }
 
-// forget removes a Hold from those of the agent. It reports whether it was there.
-func (a *agent) forget(h *agentHold) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for i, other := range a.holds {
+// forget removes a Hold. It reports whether it was there.
+func (o *holds) forget(h *agentHold) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, other := range o.all {
 		if other == h {
-			a.holds = append(a.holds[:i:i], a.holds[i+1:]...)
+			o.all = append(o.all[:i:i], o.all[i+1:]...)
 			return true
 		}
 	}
@@ -70,10 +84,10 @@ func (a *agent) forget(h *agentHold) bool {
 }
 
 // own says that the agent holds the lock itself.
-func (a *agent) own(path string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, h := range a.holds {
+func (o *holds) own(path string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, h := range o.all {
 		if h.path == path {
 			return fmt.Sprintf(" (you, id %s)", h.id)
 		}
@@ -81,51 +95,31 @@ func (a *agent) own(path string) string {
 	return ""
 }
 
-func (a *agent) release(_ context.Context, c *toolCall) (*toolResult, error) {
-	var args struct {
-		ID string `json:"id"`
+// conflicting returns what the agent holds that its own call would wait for. A shared lock waits for itself, too, if
+// somebody else has asked for the lock in between, so it counts.
+func (o *holds) conflicting(k *claim) *agentHold {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, h := range o.all {
+		if h.path == k.path && h.lease == k.isLease ||
+			h.lease && k.isLease && (within(k.below, h.below) || within(h.below, k.below)) {
+			return h
+		}
 	}
-	if err := c.arguments(&args); err != nil {
-		return nil, err
-	}
-	a.mu.Lock()
-	var chosen []*agentHold
-	var ids []string
-	for _, h := range a.holds {
+	return nil
+}
+
+// choose returns the Holds with an id, or all of them. ids are those that the agent has, and before is whether the id has
+// been given to a Hold.
+func (o *holds) choose(id string) (chosen []*agentHold, ids []string, before bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, h := range o.all {
 		ids = append(ids, fmt.Sprintf("%s (%s)", h.id, term.Escape(h.name)))
-		if args.ID == "all" || args.ID == h.id {
+		if id == "all" || id == h.id {
 			chosen = append(chosen, h)
 		}
 	}
-	id, err := strconv.Atoi(args.ID)
-	before := err == nil && id >= 1 && id <= a.last
-	a.mu.Unlock()
-	if len(chosen) == 0 {
-		switch {
-		case args.ID == "all":
-			return answer("You hold nothing.", map[string]any{"released": []string{}}), nil
-		case before: // a repeated call
-			return answer(fmt.Sprintf("Id %s is not held any more.", args.ID), map[string]any{"released": []string{}}), nil
-		case len(ids) == 0:
-			return nil, fmt.Errorf("no id %q: you hold nothing", term.Cut(args.ID, 40))
-		}
-		return nil, fmt.Errorf("no id %q: you hold %s", term.Cut(args.ID, 40), term.Cut(strings.Join(ids, ", "), 500))
-	}
-	var lines, released []string
-	for _, h := range chosen {
-		if !a.forget(h) {
-			continue // another call has released it
-		}
-		err := h.hold.Unlock()
-		switch {
-		case errors.Is(err, holdfast.ErrLost):
-			lines = append(lines, fmt.Sprintf("LOST: %s (id %s) was lost before its release: another may have held it.", term.Escape(h.name), h.id))
-		case err != nil:
-			lines = append(lines, fmt.Sprintf("%s (id %s): %v", term.Escape(h.name), h.id, told(err)))
-		default:
-			released = append(released, h.id)
-			lines = append(lines, fmt.Sprintf("Released %s (id %s).", term.Escape(h.name), h.id))
-		}
-	}
-	return answer(strings.Join(lines, "\n"), map[string]any{"released": append([]string{}, released...)}), nil
+	n, err := strconv.Atoi(id)
+	return chosen, ids, err == nil && n >= 1 && n <= o.last
 }

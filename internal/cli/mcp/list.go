@@ -37,7 +37,7 @@ func (a *agent) list(ctx context.Context, c *toolCall) (*toolResult, error) {
 	if err := c.arguments(&args); err != nil {
 		return nil, err
 	}
-	link, err := a.connected(ctx)
+	link, err := a.link.connected(ctx)
 	if err != nil {
 		return nil, told(err)
 	}
@@ -63,7 +63,7 @@ func (a *agent) list(ctx context.Context, c *toolCall) (*toolResult, error) {
 		room -= len(shown)
 		left += len(l.queue) - len(shown)
 		docs = append(docs, show.Describe(l.name, l.Path, places(shown), now))
-		lines = append(lines, fmt.Sprintf("%s: %s%s", term.Escape(l.name), l.words(now), a.own(l.Path)))
+		lines = append(lines, fmt.Sprintf("%s: %s%s", term.Escape(l.name), l.words(now), a.holds.own(l.Path)))
 	}
 	text := strings.Join(lines, "\n")
 	if len(lines) == 0 {

@@ -93,14 +93,14 @@ do the same work or write the same files.
 - If an answer begins with LOST, another agent may hold that lock now. Stop the work that needs it, look at what has
   changed, and acquire it again.`
 
-// offerTools gives the tools to the server.
+// offerTools gives the tools to the endpoint.
 func (a *agent) offerTools() {
 	text := func(description string) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "string", Description: description}
 	}
 	seconds := &jsonschema.Schema{Type: "number", Description: "how long to wait if it is held, from 0 to 3600; 20 if absent"}
 	why := text("why you need it, in a few words; others see it")
-	a.offer(&sdk.Tool{
+	a.endpoint.offer(&sdk.Tool{
 		Name: "acquire", Title: "Acquire a lock", Annotations: hints(false, false),
 		Description: "Acquire the lock with this name. Others that use the name wait until you release it. The answer has an id, which release needs.",
 		InputSchema: object(map[string]*jsonschema.Schema{
@@ -109,7 +109,7 @@ func (a *agent) offerTools() {
 			"wait_seconds": seconds, "why": why,
 		}, "lock"),
 	}, a.acquire)
-	a.offer(&sdk.Tool{
+	a.endpoint.offer(&sdk.Tool{
 		Name: "lease", Title: "Lease a path", Annotations: hints(false, false),
 		Description: "Acquire a file or a directory with everything below it, so that no other agent has a lease there. It is an agreement among agents: it stops nobody from writing. The answer has an id, which release needs.",
 		InputSchema: object(map[string]*jsonschema.Schema{
@@ -117,17 +117,17 @@ func (a *agent) offerTools() {
 			"wait_seconds": seconds, "why": why,
 		}, "path"),
 	}, a.lease)
-	a.offer(&sdk.Tool{
+	a.endpoint.offer(&sdk.Tool{
 		Name: "release", Title: "Release a lock or a lease", Annotations: hints(false, true),
 		Description: "Release a lock or a lease.",
 		InputSchema: object(map[string]*jsonschema.Schema{"id": text("the id from the answer of acquire or lease, or all")}, "id"),
 	}, a.release)
-	a.offer(&sdk.Tool{
+	a.endpoint.offer(&sdk.Tool{
 		Name: "list", Title: "List locks and leases", Annotations: hints(true, true),
 		Description: "List who holds which lock or lease, since when and why, and how many wait.",
 		InputSchema: object(map[string]*jsonschema.Schema{"prefix": text("only names that begin with this; all if absent")}),
 	}, a.list)
-	a.offer(&sdk.Tool{
+	a.endpoint.offer(&sdk.Tool{
 		Name: "blockers", Title: "Say who blocks a lock or a path", Annotations: hints(true, true),
 		Description: "Say who holds a lock or a path, what these holders wait for themselves, and whether that would be a deadlock with what you hold.",
 		InputSchema: object(map[string]*jsonschema.Schema{

@@ -45,8 +45,8 @@ func realPath(path string) string {
 }
 
 // leased returns a path of files as a path in the tree.
-func (a *agent) leased(path string) (string, error) {
-	base := a.root
+func (s *settings) leased(path string) (string, error) {
+	base := s.root
 	if base == "" {
 		var err error
 		if base, err = os.Getwd(); err != nil {
@@ -58,12 +58,12 @@ func (a *agent) leased(path string) (string, error) {
 		full = filepath.Join(base, path)
 	}
 	full = realPath(filepath.Clean(full))
-	if a.root == "" {
+	if s.root == "" {
 		return strings.Trim(filepath.ToSlash(full), "/"), nil
 	}
-	below, err := filepath.Rel(a.root, full)
+	below, err := filepath.Rel(s.root, full)
 	if err != nil || below == ".." || strings.HasPrefix(below, ".."+string(filepath.Separator)) {
-		return "", fmt.Errorf("%s is not below %s, the root of the tree %s", term.Cut(path, 200), a.root, a.tree)
+		return "", fmt.Errorf("%s is not below %s, the root of the tree %s", term.Cut(path, 200), s.root, s.tree)
 	}
 	if below == "." {
 		return "", nil
@@ -80,13 +80,13 @@ func within(path, dir string) bool {
 var slash = zk.EscapeName("/")
 
 // nameOf returns the name of a lock. A path in a tree is written with slashes.
-func (a *agent) nameOf(path string) string {
+func (s *settings) nameOf(path string) string {
 	if root, below, ok := strings.Cut(path, "/"+slash); ok {
 		if plain, err := zk.UnescapeName(slash + below); err == nil {
-			return strings.TrimSuffix(a.LockName(root)+plain, "/")
+			return strings.TrimSuffix(s.LockName(root)+plain, "/")
 		}
 	}
-	return a.LockName(path)
+	return s.LockName(path)
 }
 
 // isAbove reports whether the queue at above is that of a path above another one of the same tree.

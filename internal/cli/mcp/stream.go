@@ -6,24 +6,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"net/http"
-	"slices"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-const (
-	maxLine  = 1 << 20 // bytes of the longest message
-	maxID    = 256     // bytes of the longest id of a request
-	maxCalls = 64      // calls of tools that run at a time
-)
-
-// idHeader is the header of a request in which a tool finds the id of its call, for undoable.
-const idHeader = "Request-Id"
+// maxLine is how many bytes a message has at most.
+const maxLine = 1 << 20
 
 // A stream is the connection with the client: one message of JSON-RPC a line. The SDK ends a session at the first line
 // that is no message. A stream answers such a line, so that the agent keeps its locks, and bounds what a client can ask for.
@@ -34,16 +25,14 @@ type stream struct {
 	queue  []json.RawMessage // the rest of a batch
 	lines  chan inputLine
 	closed chan struct{} // by Close
+	once   sync.Once     // of Close
 
 	writing sync.Mutex // is held while a line is written
 
-	mu      sync.Mutex          // guards the fields below
-	changed sync.Cond           // quick has changed, or the stream was closed
-	pending map[string]*pending // requests without an answer
-	calls   int                 // requests that can wait, until their answers are written
-	quick   int                 // other requests, until then
-	late    []undoable          // the latest calls that have an answer and can be undone
-	failure error               // of in
+	requests *requests
+
+	mu      sync.Mutex // guards the field below
+	failure error      // of in
 }
 
 // An inputLine is a message or a batch of them.
@@ -52,23 +41,8 @@ type inputLine struct {
 	err  error // in has ended; or a *jsonrpc.Error, which is the answer to the line
 }
 
-// A pending request has no answer yet.
-type pending struct {
-	call      bool // of a tool, which can wait
-	cancelled bool
-	undo      func() // or nil
-}
-
-// undoable is what undoes an answered call.
-type undoable struct {
-	id   string
-	undo func()
-}
-
 func newStream(in io.Reader, out io.Writer) *stream {
-	s := &stream{in: in, out: out, lines: make(chan inputLine), closed: make(chan struct{}), pending: make(map[string]*pending)}
-	s.changed.L = &s.mu
-	return s
+	return &stream{in: in, out: out, lines: make(chan inputLine), closed: make(chan struct{}), requests: newRequests()}
 }
 
 // Connect implements sdk.Transport. A goroutine reads until in ends, which may be after Close.
@@ -95,14 +69,10 @@ func (s *stream) SessionID() string { return "" }
 
 // Close implements sdk.Connection. It leaves in and out open.
 func (s *stream) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.closed:
-	default:
+	s.once.Do(func() {
 		close(s.closed)
-		s.changed.Broadcast()
-	}
+		s.requests.close()
+	})
 	return nil
 }
 
@@ -129,10 +99,6 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-func invalid(format string, args ...any) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
-}
-
 // Read implements sdk.Connection. It returns the next message that the SDK should handle.
 func (s *stream) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
@@ -142,19 +108,19 @@ func (s *stream) Read(ctx context.Context) (jsonrpc.Message, error) {
 			continue
 		}
 		if err != nil {
-			s.settle(err)
+			s.end(err)
 			return nil, err
 		}
 		r, ok := m.(*jsonrpc.Request)
 		switch {
 		case !ok: // the SDK drops an answer to nothing
 		case r.IsCall():
-			if id, err := s.admit(r); err != nil {
+			if id, err := s.requests.admit(r); err != nil {
 				s.refuse(id, err)
 				continue
 			}
 		case r.Method == "notifications/cancelled":
-			s.cancel(r.Params)
+			s.requests.cancel(r.Params)
 		}
 		return m, nil
 	}
@@ -193,59 +159,15 @@ func (s *stream) next(ctx context.Context) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// admit records a request. The error says why it is refused, and id is that of the answer. If the client reads no answers,
-// admit waits, so that the client cannot fill the memory.
-func (s *stream) admit(r *jsonrpc.Request) (id jsonrpc.ID, _ *jsonrpc.Error) {
-	if text, ok := r.ID.Raw().(string); ok && len(text) > maxID {
-		return id, invalid("the id is longer than %d bytes", maxID)
-	}
-	key := keyOf(r.ID)
-	call := r.Method == "tools/call" || r.Method == "subscriptions/listen"
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for !call && s.quick >= maxCalls && !s.over() {
-		s.changed.Wait()
-	}
-	switch {
-	case s.pending[key] != nil:
-		return r.ID, invalid("a call with this id is running")
-	case call && s.calls >= maxCalls:
-		return r.ID, invalid("%d calls are running; wait for one of them to end", maxCalls)
-	case call:
-		s.calls++
-	default:
-		s.quick++
-	}
-	s.pending[key] = &pending{call: call}
-	s.undoOf(key) // a client that uses an id again means the later call
-	r.Extra = &sdk.RequestExtra{Header: http.Header{idHeader: {key}}}
-	return r.ID, nil
-}
-
-// keyOf returns the id as text. The string "1" and the number 1 are two ids.
-func keyOf(id jsonrpc.ID) string { return fmt.Sprintf("%#v", id.Raw()) }
-
-// over reports whether the stream is closed.
-func (s *stream) over() bool {
-	select {
-	case <-s.closed:
-		return true
-	default:
-		return false
-	}
-}
-
-// settle waits for the answers that the client has asked for before the end of in. The SDK sends none after Read has
-// returned its error. Calls of tools are cancelled then.
-func (s *stream) settle(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// end notes the end of in. It waits for the answers that the client has asked for before it: the SDK sends none after Read
+// has returned its error. Calls of tools are cancelled then.
+func (s *stream) end(err error) {
 	if !errors.Is(err, io.EOF) {
+		s.mu.Lock()
 		s.failure = err
+		s.mu.Unlock()
 	}
-	for s.quick > 0 && !s.over() {
-		s.changed.Wait()
-	}
+	s.requests.settle()
 }
 
 // failed returns the error of in, or nil if in has ended.
@@ -255,51 +177,11 @@ func (s *stream) failed() error {
 	return s.failure
 }
 
-// cancel notes that the client does not want an answer any more. The SDK ends the call. If it has ended, its answer and
-// the cancellation have crossed: the client ignores the answer, so the call is undone.
-func (s *stream) cancel(params json.RawMessage) {
-	var p sdk.CancelledParams
-	if json.Unmarshal(params, &p) != nil {
-		return // notifications are not answered
-	}
-	id, err := jsonrpc.MakeID(p.RequestID)
-	if err != nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if request := s.pending[keyOf(id)]; request != nil {
-		request.cancelled = true
-	} else if undo := s.undoOf(keyOf(id)); undo != nil {
-		go undo()
-	}
-}
-
-// undoOf returns what undoes an answered call, or nil, and forgets it. s.mu must be held.
-func (s *stream) undoOf(id string) func() {
-	i := slices.IndexFunc(s.late, func(u undoable) bool { return u.id == id })
-	if i < 0 {
-		return nil
-	}
-	undo := s.late[i].undo
-	s.late = slices.Delete(s.late, i, i+1)
-	return undo
-}
-
-// undoable records what undoes a call if the client cancels it.
-func (s *stream) undoable(header http.Header, undo func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if request := s.pending[header.Get(idHeader)]; request != nil {
-		request.undo = undo
-	}
-}
-
 // Write implements sdk.Connection.
 func (s *stream) Write(_ context.Context, m jsonrpc.Message) error {
 	if r, ok := m.(*jsonrpc.Response); ok {
-		if request := s.answered(keyOf(r.ID)); request != nil {
-			defer s.written(request)
+		if request := s.requests.answered(keyOf(r.ID)); request != nil {
+			defer s.requests.written(request)
 			if request.cancelled { // the protocol wants no answer
 				if request.undo != nil {
 					request.undo()
@@ -313,35 +195,6 @@ func (s *stream) Write(_ context.Context, m jsonrpc.Message) error {
 		return err
 	}
 	return s.writeLine(text)
-}
-
-// answered returns the request with an id, or nil, and forgets it. If it can be undone, it still can be cancelled.
-func (s *stream) answered(id string) *pending {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	request := s.pending[id]
-	if request == nil {
-		return nil
-	}
-	delete(s.pending, id)
-	if !request.cancelled && request.undo != nil {
-		if s.late = append(s.late, undoable{id, request.undo}); len(s.late) > maxCalls {
-			s.late = slices.Delete(s.late, 0, 1)
-		}
-	}
-	return request
-}
-
-// written makes room for another request.
-func (s *stream) written(request *pending) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if request.call {
-		s.calls--
-	} else {
-		s.quick--
-		s.changed.Broadcast()
-	}
 }
 
 func (s *stream) writeLine(text []byte) error {

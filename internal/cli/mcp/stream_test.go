@@ -25,12 +25,11 @@ type conversation struct {
 	ended   chan error
 }
 
-// listening returns an agent with one tool.
-func listening(in io.Reader, out io.Writer, name string, run tool) *agent {
-	a := new(agent)
-	a.listen(in, out)
-	a.offer(&sdk.Tool{Name: name, InputSchema: object(map[string]*jsonschema.Schema{"text": {Type: "string"}})}, run)
-	return a
+// listening returns an endpoint with one tool.
+func listening(in io.Reader, out io.Writer, name string, run tool) *endpoint {
+	e := newEndpoint(in, out, new(news))
+	e.offer(&sdk.Tool{Name: name, InputSchema: object(map[string]*jsonschema.Schema{"text": {Type: "string"}})}, run)
+	return e
 }
 
 func converse(t *testing.T, name string, run tool) *conversation {

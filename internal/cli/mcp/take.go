@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 	"time"
 
 	"holdfast/internal/cli/conn"
@@ -72,31 +71,6 @@ func (a *agent) lease(ctx context.Context, c *toolCall) (*toolResult, error) {
 // maxWhy bounds the reason, which everybody who lists the queue reads.
 const maxWhy = 1000
 
-// claimLock returns the lock with a name.
-func (a *agent) claimLock(name string) (*claim, error) {
-	path, err := a.LockPath(name)
-	if err != nil {
-		return nil, err
-	}
-	return &claim{agent: a, name: name, path: path, labels: a.labels}, nil
-}
-
-// claimPath returns the lease of a path of files.
-func (a *agent) claimPath(path string) (*claim, error) {
-	below, err := a.leased(path)
-	if err != nil {
-		return nil, err
-	}
-	k, err := a.claimLock(a.tree)
-	if err != nil {
-		return nil, err
-	}
-	k.name = strings.TrimSuffix(a.tree+"/"+below, "/")
-	k.inTree(below)
-	_, err = a.LockPath(k.name) // refuses names that others would mistake
-	return k, err
-}
-
 // take acquires a lock or a lease, and answers.
 func (a *agent) take(ctx context.Context, call *toolCall, k *claim) (*toolResult, error) {
 	k.why = term.Cut(k.why, maxWhy)
@@ -107,21 +81,21 @@ func (a *agent) take(ctx context.Context, call *toolCall, k *claim) (*toolResult
 		}
 		k.labels["agent"] = term.Cut(call.client(), 100)
 	}
-	if own := a.conflicting(k); own != nil {
+	if own := a.holds.conflicting(k); own != nil {
 		return heldByYou(k, own), nil
 	}
 	if err := k.deadlock(); err != nil {
 		return nil, told(err)
 	}
-	c, err := a.connected(ctx)
+	c, err := a.link.connected(ctx)
 	if err != nil {
 		return nil, told(err)
 	}
-	stop := a.report(ctx, call, k, c)
+	stop := report(ctx, call, k, c)
 	h, err := k.acquire(ctx, c)
 	stop()
 	if f, ok := errors.AsType[*term.Fault](err); ok && f.Code == term.ExitBusy {
-		if own := a.conflicting(k); own != nil { // another call has acquired it during the wait
+		if own := a.holds.conflicting(k); own != nil { // another call has acquired it during the wait
 			return heldByYou(k, own), nil
 		}
 		text := fmt.Sprintf("NOT HELD: %s. Do not start the work. Do something else, or call again to wait longer; blockers says whom the holder waits for.", term.Escape(f.Error()))
@@ -130,12 +104,12 @@ func (a *agent) take(ctx context.Context, call *toolCall, k *claim) (*toolResult
 	if err != nil {
 		return nil, told(err)
 	}
-	mine := a.keep(k, h, call.logger(ctx))
+	mine := a.holds.keep(k, h, call.logger(ctx))
 	what := map[bool]string{true: "lease", false: "lock"}[k.isLease]
 	text := fmt.Sprintf("HELD: %s %s, id %s, fencing token %d. Release it with release as soon as the work is done.", what, term.Escape(k.name), mine.id, h.Token())
 	r := answer(text, map[string]any{"held": true, "id": mine.id, "lock": k.name, "token": strconv.FormatInt(h.Token(), 10)})
 	r.undo = func() {
-		a.forget(mine)
+		a.holds.forget(mine)
 		_ = h.Unlock() // if it fails, the session ends
 	}
 	return r, nil
@@ -150,7 +124,7 @@ func heldByYou(k *claim, own *agentHold) *toolResult {
 const reportEvery = 5 * time.Second
 
 // report tells the client how a wait gets on, until the caller calls stop.
-func (a *agent) report(ctx context.Context, call *toolCall, k *claim, c *conn.Connection) (stop func()) {
+func report(ctx context.Context, call *toolCall, k *claim, c *conn.Connection) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -174,18 +148,4 @@ func (a *agent) report(ctx context.Context, call *toolCall, k *claim, c *conn.Co
 		cancel()
 		<-done
 	}
-}
-
-// conflicting returns what the agent holds that its own call would wait for. A shared lock waits for itself, too, if
-// somebody else has asked for the lock in between, so it counts.
-func (a *agent) conflicting(k *claim) *agentHold {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, h := range a.holds {
-		if h.path == k.path && h.lease == k.isLease ||
-			h.lease && k.isLease && (within(k.below, h.below) || within(h.below, k.below)) {
-			return h
-		}
-	}
-	return nil
 }

@@ -3,10 +3,13 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"holdfast/internal/cli/term"
 )
 
 // A tool is a function for the model. Its error is told to the model, which can do better in the next call. ctx ends when
@@ -70,21 +73,18 @@ type toolResult struct {
 	undo func()
 }
 
-// offer gives a tool to the server. The SDK would check the arguments by the schema, and describe a fault in terms of JSON
-// schemas. The tool does it in words for the model.
-func (a *agent) offer(description *sdk.Tool, run tool) {
-	run = a.withNews(run)
-	a.server.AddTool(description, func(ctx context.Context, request *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		answer := new(sdk.CallToolResult)
-		r, err := run(ctx, &toolCall{CallToolRequest: request})
-		if err != nil {
-			answer.SetError(err)
-			return answer, nil
-		}
-		if r.undo != nil {
-			a.stream.undoable(request.Extra.Header, r.undo)
-		}
-		answer.Content, answer.StructuredContent = []sdk.Content{&sdk.TextContent{Text: r.text}}, r.data
-		return answer, nil
-	})
+// answer makes a result. Some clients show the model only the data, so these have the text, too.
+func answer(text string, data map[string]any) *toolResult {
+	data["text"] = text
+	return &toolResult{text: text, data: data}
+}
+
+// told is an error with its hint, for the model.
+func told(err error) error {
+	f := term.Explain(err)
+	text := strings.TrimPrefix(f.Error(), "holdfast: ")
+	if f.Hint != "" {
+		text += " (" + f.Hint + ")"
+	}
+	return errors.New(term.Escape(term.Cut(text, term.MaxMessage)))
 }
