@@ -145,6 +145,7 @@ do_contrib() {
 do_prove() {
 	# It runs TestSimulation with that many seeds, and wants nine statements of ten executed.
 	step "simulation" go test -count=1 -run='^TestSimulationCoversTheLocks$' -v ./chaos -covered=5000
+	step "specification" go test -count=1 -run='^TestEveryStateKeepsThePromises$' -v ./chaos/spec -states=1500000
 	seeds=1000
 	[ -z "${PART:-}" ] || seeds=400
 	for kind in Once Shards Slots Reservations Detached Turns; do

@@ -35,6 +35,7 @@ func (s *server) applyTo(length int) {
 	for s.applied < length {
 		t := s.log[s.applied]
 		s.applied++
+		s.e.note(t)
 		done := s.data.apply(t)
 		fired := s.data.fired
 		s.data.fired = nil

@@ -59,7 +59,8 @@ type ensemble struct {
 	closed  bool
 	ahead   time.Duration // see moveClock
 	passwds map[int64][]byte
-	conns   int // count of all connections so far
+	conns   int       // count of all connections so far
+	applied []applied // all transactions, in order
 
 	expired, refused, moved, elections int // how often it happened
 }

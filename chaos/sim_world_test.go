@@ -88,6 +88,7 @@ type result struct {
 	Operations int // in pieces checked by Porcupine
 	Pieces     int
 	Undecided  int
+	Steps      int // of locks that were held against the specification
 	Judged     int // claims of slots that are judged by their numbers
 	Lossy      int // frames that were lost and sent again
 	Behind     int // connections that servers refused because they were behind
@@ -160,6 +161,8 @@ func simulate(t *testing.T, seed uint64, o options) result {
 			r.Violations = append(r.Violations, v)
 		}
 	}
+	steps, wrong := w.specified(r.ops)
+	r.Steps, r.Violations = steps, append(r.Violations, wrong...)
 	checked := chaos.Linearizable(slices.DeleteFunc(slices.Clone(r.ops), func(o chaos.Op) bool { return unordered(o.Lock) }), 10*time.Second)
 	r.Violations = append(r.Violations, checked.Violations...)
 	r.Operations, r.Pieces, r.Undecided = checked.Operations, checked.Pieces, checked.Undecided

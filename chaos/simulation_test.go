@@ -316,6 +316,7 @@ func (sum *summary) add(r result) bool {
 	all.Pieces += r.Pieces
 	all.Undecided += r.Undecided
 	all.Judged += r.Judged
+	all.Steps += r.Steps
 	all.Lossy += r.Lossy
 	all.Behind += r.Behind
 	all.Observed += r.Observed
@@ -356,9 +357,9 @@ func report(t *testing.T, r result, trace string) {
 func (sum *summary) String() string {
 	r := &sum.Results
 	return fmt.Sprintf("%d seeds, %.1f virtual hours in %v by %d processes; %d attempts, %d claims, of which %d lost, %d handed on in memory and %d checked for their turn; "+
-		"%d commits; %d operations checked by Porcupine in %d pieces, %d undecided; %d frames lost and sent again, %d connections refused by servers that were behind; %d holds reported to observers; faults with an effect:%v",
+		"%d commits; %d operations checked by Porcupine in %d pieces, %d undecided; %d steps of locks held against the specification; %d frames lost and sent again, %d connections refused by servers that were behind; %d holds reported to observers; faults with an effect:%v",
 		sum.Seeds, r.Virtual.Hours(), sum.took.Round(time.Second), sum.processes, r.Attempts, r.Claims, r.Lost, r.Handed, r.Queued,
-		r.Commits, r.Operations, r.Pieces, r.Undecided, r.Lossy, r.Behind, r.Observed, r.Faults)
+		r.Commits, r.Operations, r.Pieces, r.Undecided, r.Steps, r.Lossy, r.Behind, r.Observed, r.Faults)
 }
 
 // mustBeWorthIt fails a run that did not exercise what it claims to have survived.
@@ -381,6 +382,9 @@ func (sum *summary) mustBeWorthIt(t *testing.T) {
 	}
 	if r.Handed < n/2 {
 		t.Errorf("%d of %d claims with %d seeds were handed on in memory: too few to tell anything", r.Handed, r.Claims, n)
+	}
+	if r.Steps < 2*r.Claims {
+		t.Errorf("%d steps of locks held against the specification, of %d claims: too few to tell anything", r.Steps, r.Claims)
 	}
 	if r.Observed < r.Claims/4 {
 		t.Errorf("%d holds reported to observers, of %d claims: too few to tell anything", r.Observed, r.Claims)

@@ -9,7 +9,7 @@ import (
 
 // A Violation is a broken rule in a history.
 type Violation struct {
-	Oracle string // which rule: "overlap", "permit limit", "token order", "handoff", "FIFO", "try", "term", "tree token", "once", "linearizability"
+	Oracle string // which rule: "overlap", "permit limit", "token order", "handoff", "FIFO", "try", "term", "tree token", "once", "linearizability", "specification"
 	Lock   string
 	Text   string
 }
