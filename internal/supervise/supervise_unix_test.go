@@ -155,7 +155,7 @@ func superviseMain() {
 			return *deadline.Load()
 		},
 		Stopping: stopping, Will: os.Getenv(willVariable),
-		Warn:     func(f string, a ...any) { fmt.Fprintf(os.Stderr, "supervise: "+f+"\n", a...) },
+		Warn: func(f string, a ...any) { fmt.Fprintf(os.Stderr, "supervise: "+f+"\n", a...) },
 	})
 	s.Close()
 	close(over)
