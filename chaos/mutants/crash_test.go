@@ -47,6 +47,11 @@ func ofCrashes() []mutant {
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^crash_tcp$"},
 		},
 		{
+			number: 1460, bug: "a watchdog takes a supervisor that has its outcome for dead, and holds up its end by a second", where: "ours until 28 November",
+			edits: []edit{{"internal/supervise/watchdog_linux.go", "\tw.orphaned = isClosed(w.gone)\n\t_ = w.link.send(v, value, \"\")\n", "\t_ = w.link.send(v, value, \"\")\n\ttime.Sleep(time.Millisecond)\n\tw.orphaned = isClosed(w.gone)\n"}},
+			pkg:   "internal/supervise", tests: []string{"TestAWillDoesNotDelayTheEnd"},
+		},
+		{
 			number: 1412, bug: "a process that has got the id of a dead one keeps the session of that one", where: "–",
 			edits: []edit{{"internal/proc/proc_linux.go", "hasEnded(fd) || err == nil && start != id.Start {", "hasEnded(fd) || err == nil && start == 0 {"}},
 			pkg:   "internal/proc", tests: []string{"TestALaterProcessWithTheIDIsAnother"},

@@ -14,4 +14,4 @@ import (
 //go:embed licenses.txt
 var licenses string
 
-func main() { os.Exit(program.Main(root.New(licenses))) }
+func main() { os.Exit(program.Main(root.New(licenses, os.Args[1:]...))) }

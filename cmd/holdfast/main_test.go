@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	// With the race detector, a process sleeps for a second before it exits, and there are many here.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	testscript.Main(m, map[string]func(){
-		"holdfast":            func() { os.Exit(program.Main(newRoot())) },
+		"holdfast":            func() { os.Exit(program.Main(root.New(licenses, os.Args[1:]...))) },
 		watchdog.ExecutorName: func() { os.Exit(program.Main(newRoot())) },
 		"holdfast-mcp":        func() { os.Exit(program.Main(mcp.New())) },
 		"holdfast-ui":         func() { os.Exit(program.Main(dashboard.New())) },

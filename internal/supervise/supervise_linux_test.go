@@ -51,6 +51,29 @@ func TestOrphansAreReapedWhileTheCommandRuns(t *testing.T) {
 
 const usr1 = syscall.SIGUSR1
 
+func init() {
+	if os.Getenv(willVariable) != "" {
+		closePatience = time.Minute // a watchdog that waits to carry out the will is not killed
+	}
+}
+
+// A supervisor that has its outcome is not gone before its job: the watchdog ends at once, and does not wait to carry out a
+// will. The fault needs a watchdog that loses the processor right after its last message, so there are many.
+func TestAWillDoesNotDelayTheEnd(t *testing.T) {
+	for range 8 {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			for range 25 {
+				s := startSupervisedIn(t, []string{willVariable + "=a will"}, time.Second, "true")
+				began := time.Now()
+				if s.want(outcome{Code: 0}); time.Since(began) > willPatience {
+					t.Errorf("the end takes %v", time.Since(began))
+				}
+			}
+		})
+	}
+}
+
 // waitReaped polls: another process's orphans cause no events.
 func waitReaped(t *testing.T, pid int) {
 	t.Helper()

@@ -58,6 +58,9 @@ const (
 	saidStopping     = "Stopping is called"
 )
 
+// willVariable has Terms.Will.
+const willVariable = "HOLDFAST_TEST_WILL"
+
 // superviseVariable is set in the environment of a process that must run superviseMain.
 const superviseVariable = "HOLDFAST_TEST_SUPERVISE"
 
@@ -151,8 +154,8 @@ func superviseMain() {
 			poke(asked)
 			return *deadline.Load()
 		},
-		Stopping: stopping,
-		Warn:     func(f string, a ...any) { fmt.Fprintf(os.Stderr, "supervise: "+f+"\n", a...) },
+		Stopping: stopping, Will: os.Getenv(willVariable),
+		Warn: func(f string, a ...any) { fmt.Fprintf(os.Stderr, "supervise: "+f+"\n", a...) },
 	})
 	s.Close()
 	close(over)

@@ -212,8 +212,8 @@ func (s *Supervisor) endWatchdog() {
 }
 
 // closePatience is the time that an idle watchdog may take to end. It needs a millisecond
-// unless it is stopped.
-const closePatience = time.Second
+// unless it is stopped. A variable for tests.
+var closePatience = time.Second
 
 // Run starts the command, and returns when the command and all its leftover processes are gone.
 // It can be called once. If it returns an error, nothing runs: the command could not be

@@ -97,7 +97,6 @@ func (w *watchdog) work() {
 	select {
 	case o := <-w.orders:
 		w.run(o)
-		w.orphaned = isClosed(w.gone)
 		<-w.gone // the supervisor may be stopped, and must find our last message
 	case <-w.gone:
 		w.orphaned = true
@@ -106,7 +105,6 @@ func (w *watchdog) work() {
 
 // listen handles the supervisor's messages until the supervisor is gone.
 func (w *watchdog) listen() {
-	defer close(w.gone)
 	lost := false
 	lose := func() {
 		if !lost {
@@ -115,6 +113,7 @@ func (w *watchdog) listen() {
 		}
 	}
 	defer lose()
+	defer close(w.gone) // before lose, so a job that it ends is known to be orphaned
 	for {
 		m, err := w.link.receive()
 		if err != nil {
@@ -206,7 +205,7 @@ func (w *watchdog) run(o order) {
 	// orphans may have taken long.
 	if isClosed(w.lost) || w.shared.left() <= KillMargin {
 		cg.remove(removePatience)
-		_ = w.link.send(verbTooLate, 0, "")
+		w.last(verbTooLate, 0)
 		return
 	}
 	w.alarm.in(w.shared.left()) // continues us if we are stopped before the guard sets it
@@ -214,7 +213,7 @@ func (w *watchdog) run(o order) {
 	if err != nil {
 		cg.remove(removePatience)
 		errno, _ := errors.AsType[syscall.Errno](err)
-		_ = w.link.send(verbFailed, int64(errno), "")
+		w.last(verbFailed, int64(errno))
 		return
 	}
 	relays := tty != nil && o.lender >= 0
@@ -232,7 +231,7 @@ func (w *watchdog) run(o order) {
 	if err != nil {
 		j.cgroup.remove(removePatience)
 		errno, _ := errors.AsType[syscall.Errno](err)
-		_ = w.link.send(verbFailed, int64(errno), "")
+		w.last(verbFailed, int64(errno))
 		return
 	}
 	path := ""
@@ -261,5 +260,12 @@ func (w *watchdog) run(o order) {
 		v = verbOverdue
 	}
 	w.settleKeys(j, KillMargin)
-	_ = w.link.send(v, int64(j.status), "")
+	w.last(v, int64(j.status))
+}
+
+// last sends the last message. A supervisor that gets it ends the link at once, so only before the message does the end of the
+// link mean that the supervisor has died.
+func (w *watchdog) last(v verb, value int64) {
+	w.orphaned = isClosed(w.gone)
+	_ = w.link.send(v, value, "")
 }

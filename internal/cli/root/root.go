@@ -2,6 +2,7 @@
 package root
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,8 +37,9 @@ To share locks between machines, name a ZooKeeper ensemble: --server zk://h1:218
 All commands that use locks take the flags below. The environment can set them, too (holdfast help
 environment), and so can configuration files and their profiles (holdfast help config).`
 
-// New returns the command with its commands. licenses are the licences of all that is linked.
-func New(licenses string) *cobra.Command {
+// New returns the command for a command line. If args begin with the name of a command that uses locks, the other commands
+// are left out: a run of one that is short would spend more on making them. licenses are the licences of all that is linked.
+func New(licenses string, args ...string) *cobra.Command {
 	g := conn.NewFlags()
 	var printVersion bool
 	root := &cobra.Command{
@@ -66,19 +68,25 @@ func New(licenses string) *cobra.Command {
 	root.Flags().AddFlagSet(g.FlagSet) // for the help, and for --server before a command
 	root.Flags().BoolVar(&printVersion, "version", false, "print the version")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return program.FlagFault(g.FlagSet, cmd, err) })
-	for _, client := range clients(g) {
-		g.Register(client)
-		root.AddCommand(client)
+	only := slices.IndexFunc(clients, func(c client) bool { return len(args) > 0 && args[0] == c.name })
+	for i, c := range clients {
+		if only < 0 || i == only {
+			cmd := c.make(g)
+			g.Register(cmd)
+			root.AddCommand(cmd)
+		}
 	}
-	root.AddCommand(
-		newBeside("top", "Show locks and their queues on a screen that is kept up to date"),
-		newBeside("ui", "Show locks, queues and deadlocks in a browser"),
-		newBeside("tf", "Run Terraform or OpenTofu with its state and its lock here"),
-		newBeside("mcp", "Give a coding agent locks over the Model Context Protocol"),
-	)
-	root.AddCommand(serve.New(), serve.NewCheck(), serve.NewBackup(), newVersion(licenses))
-	root.AddCommand(conn.NewConfig(g), newCompletion(), man.New())
-	root.AddCommand(newTopics(g)...)
+	if only < 0 {
+		root.AddCommand(
+			newBeside("top", "Show locks and their queues on a screen that is kept up to date"),
+			newBeside("ui", "Show locks, queues and deadlocks in a browser"),
+			newBeside("tf", "Run Terraform or OpenTofu with its state and its lock here"),
+			newBeside("mcp", "Give a coding agent locks over the Model Context Protocol"),
+		)
+		root.AddCommand(serve.New(), serve.NewCheck(), serve.NewBackup(), newVersion(licenses))
+		root.AddCommand(conn.NewConfig(g), newCompletion(), man.New())
+	}
+	root.AddCommand(newTopics(g)...) // the short help of each command names them
 	root.SetHelpCommand(newHelp())
 	usage.Install(root, func() { hideMissing(root) })
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -86,23 +94,26 @@ func New(licenses string) *cobra.Command {
 	return root
 }
 
-// clients returns the commands that use locks, with the flags of a connection.
-func clients(g *conn.Flags) []*cobra.Command {
-	return []*cobra.Command{
-		hold.NewRun(g),
-		hold.NewLock(g),
-		hold.NewUnlock(g),
-		elect.New(g),
-		shard.New(g),
-		ls.New(g),
-		status.New(g),
-		watch.New(g),
-		history.New(g),
-		graph.New(g),
-		act.NewBreak(g),
-		act.NewRevoke(g),
-		sessions.New(g),
-		doctor.New(g),
-		bench.New(g),
-	}
+// A client is a command that uses locks. It has the flags of a connection.
+type client struct {
+	name string
+	make func(*conn.Flags) *cobra.Command
+}
+
+var clients = []client{
+	{"run", hold.NewRun},
+	{"lock", hold.NewLock},
+	{"unlock", hold.NewUnlock},
+	{"elect", elect.New},
+	{"shard", shard.New},
+	{"ls", ls.New},
+	{"status", status.New},
+	{"watch", watch.New},
+	{"history", history.New},
+	{"graph", graph.New},
+	{"break", act.NewBreak},
+	{"revoke", act.NewRevoke},
+	{"sessions", sessions.New},
+	{"doctor", doctor.New},
+	{"bench", bench.New},
 }
