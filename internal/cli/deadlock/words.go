@@ -129,7 +129,7 @@ func (w Words) End(c *waitgraph.Cycle) string { return w.end(c, -1, "", "") }
 
 // end says how to end the victim.
 func (w Words) end(c *waitgraph.Cycle, self int, called, end string) string {
-	if c.Yielder != nil {
+	if c.Yielder != nil { // nobody else need do anything
 		name := called
 		if o, ok := w.OwnerOfSession(c.Yielder.Session); ok && o != self {
 			name = w.Owner(o)
