@@ -150,7 +150,7 @@ func (l *lock) watched(ctx context.Context, p *queue.Place) (_ context.Context, 
 		return ctx, func() {}
 	}
 	wait := lend.Wait{Client: l.Client, Place: p.Dir + "/" + p.Prefix, Locks: []string{l.Path}}
-	if l.Kind == queue.Turnstile {
+	if l.Kind == queue.Turnstile { // its path is in that of the semaphore
 		wait.Locks[0] = strings.TrimSuffix(l.Path, l.Grammar.Semaphore.Turnstile)
 	}
 	for t := range beneath(ctx, l.Client) {

@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/cyclewatch"
 	"holdfast/internal/lend"
 	"holdfast/internal/locks"
+	"holdfast/internal/queue"
 	"holdfast/internal/waitgraph"
 )
 
@@ -48,6 +49,9 @@ func detect(ctx context.Context, wait lend.Wait, beside []string) error {
 		prefixes = append(prefixes, strings.TrimSuffix(dir, "/")+"/")
 	}
 	for _, path := range wait.Locks {
+		if tree, _, ok := strings.Cut(path, "/"+queue.TreePart); ok {
+			path = tree
+		}
 		prefixes = append(prefixes, path[:strings.LastIndexByte(path, '/')+1])
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
