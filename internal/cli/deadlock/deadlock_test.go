@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"holdfast"
-	"holdfast/internal/cyclewatch"
 	"holdfast/internal/lend"
 	"holdfast/layout"
 	"holdfast/zk"
@@ -55,7 +54,7 @@ func (p *planted) foreign(c *zk.Client, lock int) {
 func (p *planted) watched(ctx context.Context, name string, lock int, within int64) {
 	c := p.srv.Client()
 	w := &Watch{
-		Watch: cyclewatch.Watch{Client: c, Prefixes: []string{"/holdfast/locks/"}}, LockName: func(path string) string { return path[len("/holdfast/locks/"):] },
+		Client: c, Prefixes: []string{"/holdfast/locks/"}, LockName: func(path string) string { return path[len("/holdfast/locks/"):] },
 		Called: "this command", End: "kill 42",
 	}
 	m := holdfast.NewMutex(c, lockAt(lock), holdfast.WithLayout(p.kinds[lock]), holdfast.WithOwner(name), lend.WithinSession(within).(holdfast.Option))

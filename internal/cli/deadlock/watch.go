@@ -15,8 +15,10 @@ import (
 
 // A Watch looks for a cycle through a client's own wait, and says in words what it has found.
 type Watch struct {
-	cyclewatch.Watch
+	Client   *zk.Client
+	Prefixes []string // of the paths of the locks that are read; each ends with /
 	LockName func(path string) string
+	Yield    bool // the wait gives up if it is the victim; its places say so
 	// Called is what to call the owner, and End what to type to end it.
 	Called, End string
 }
@@ -24,7 +26,8 @@ type Watch struct {
 // Run looks for a cycle until ctx ends, and calls tell with each new one, and with nil when it is gone. If the locks are
 // too many to be read, or cannot be read, it returns.
 func (w *Watch) Run(ctx context.Context, tell func(*Deadlock)) {
-	w.Watch.Run(ctx, func(f *cyclewatch.Found) { tell(w.inWords(f)) })
+	watch := cyclewatch.Watch{Client: w.Client, Prefixes: w.Prefixes, Yield: w.Yield}
+	watch.Run(ctx, func(f *cyclewatch.Found) { tell(w.inWords(f)) })
 }
 
 // inWords returns what people are told, or nil.
@@ -35,7 +38,7 @@ func (w *Watch) inWords(f *cyclewatch.Found) *Deadlock {
 	words := Words{f.Graph, w.LockName}
 	d := words.Of(f.Cycle, f.Self, w.Called, w.End)
 	before := f.Before()
-	d.Victim, d.Release, d.Waiter = f.Victim, words.Lock(before.For), words.Owner(before.Owner)
+	d.Victim, d.Release, d.Waiter, d.Token = f.Victim, words.Lock(before.For), words.Owner(before.Owner), f.Place(before.For).Zxid
 	return &d
 }
 

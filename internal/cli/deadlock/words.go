@@ -69,8 +69,10 @@ type Deadlock struct {
 	End   string // what ends it: the victim, and what to type; or who gives up
 	// Victim says that the client that is told gives up. Of tells nobody.
 	Victim bool
-	// Waiter waits for the client that is told, for the lock Release. They are "" if nobody is told.
+	// Waiter waits for the client that is told, for the lock Release. They are "" if nobody is told. Token is that of the
+	// client's place in it.
 	Waiter, Release string
+	Token           int64
 }
 
 // Of describes a cycle. called is the text of the owner self, who is told: "this command" for example. Nobody is told if

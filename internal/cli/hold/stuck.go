@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/outer"
 	"holdfast/internal/cli/term"
-	"holdfast/internal/cyclewatch"
 )
 
 // tellDeadlock tells the user if the wait is in a deadlock, until ctx ends. If the wait is its victim, tellDeadlock calls
@@ -20,9 +19,8 @@ func (p *progress) tellDeadlock(ctx context.Context, giveUp context.CancelCauseF
 		return
 	}
 	w := deadlock.Watch{
-		Watch:    cyclewatch.Watch{Client: p.client, Prefixes: deadlock.Prefixes(p.plan.Flags, append(outer.Paths(url), p.plan.paths()...)), Yield: p.plan.yields},
-		LockName: p.plan.Flags.LockName,
-		Called:   "this holdfast", End: fmt.Sprintf("press ctrl-C, or: kill %d", os.Getpid()),
+		Client: p.client, Prefixes: deadlock.Prefixes(p.plan.Flags, append(outer.Paths(url), p.plan.paths()...)), LockName: p.plan.Flags.LockName,
+		Yield: p.plan.yields, Called: "this holdfast", End: fmt.Sprintf("press ctrl-C, or: kill %d", os.Getpid()),
 	}
 	w.Run(ctx, func(d *deadlock.Deadlock) {
 		p.stuck.Store(d)
