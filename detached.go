@@ -132,7 +132,7 @@ func (d *Detached) enter(ctx context.Context, patience bool) (c Claim, err error
 			d.giveUp(ctx, c, p.Session.Timeout())
 		}
 	}()
-	if err := p.Wait(ctx, patience); err != nil {
+	if err := d.lock.waitWatched(ctx, p, patience); err != nil {
 		return Claim{}, err
 	}
 	if ctx.Err() != nil { // a caller that has given up gets no lock

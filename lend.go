@@ -23,6 +23,12 @@ func init() {
 			o.set(setWithin, session != 0)
 		})
 	}
+	lend.WithDetection = func(detect func(context.Context, lend.Wait) error) any {
+		return Option(func(o *options) {
+			o.note.Yields, o.detect = true, detect
+			o.set(setDetection, true)
+		})
+	}
 	lend.Places = func(hold any) (all []*queue.Place) {
 		for _, t := range hold.(*Hold).tenures {
 			all = append(all, t.Places...)

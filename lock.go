@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 
 	"holdfast/internal/lend"
 	"holdfast/internal/queue"
@@ -127,7 +128,44 @@ func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, e
 	if err != nil {
 		return nil, err
 	}
+	if l.detect != nil {
+		return l.finish(ctx, p, l.waitWatched(ctx, p, patience))
+	}
 	return l.finish(ctx, p, p.Wait(ctx, patience))
+}
+
+// waitWatched is p.Wait. If the lock looks for deadlocks, and the wait is the victim of one, it gives up.
+func (l *lock) waitWatched(ctx context.Context, p *queue.Place, patience bool) error {
+	if patience {
+		var stop func()
+		ctx, stop = l.watched(ctx, p)
+		defer stop()
+	}
+	return p.Wait(ctx, patience)
+}
+
+// watched returns a context for a wait with p. It ends with the error of the detection, if the lock has one.
+func (l *lock) watched(ctx context.Context, p *queue.Place) (_ context.Context, stop func()) {
+	if l.detect == nil {
+		return ctx, func() {}
+	}
+	wait := lend.Wait{Client: l.Client, Place: p.Dir + "/" + p.Prefix, Locks: []string{l.Path}}
+	if l.Kind == queue.Turnstile { // its path is in that of the semaphore
+		wait.Locks[0] = strings.TrimSuffix(l.Path, l.Grammar.Semaphore.Turnstile)
+	}
+	for t := range beneath(ctx, l.Client) {
+		wait.Locks = append(wait.Locks, t.Path)
+		for _, p := range t.Places {
+			wait.Held = append(wait.Held, p.Path())
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		if err := l.detect(ctx, wait); err != nil {
+			cancel(err)
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot begin, finish gives the

@@ -230,7 +230,11 @@ func (m *MultiLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 		lock = Locker.Lock
 	}
 	for _, p := range m.parts {
-		h, err := lock(p.Locker, waitCtx)
+		partCtx := waitCtx
+		if p.lock.detect != nil {
+			partCtx = context.WithValue(waitCtx, taken{}, slices.Clip(held))
+		}
+		h, err := lock(p.Locker, partCtx)
 		if err != nil {
 			if ctx.Err() == nil && waitCtx.Err() != nil {
 				return nil, queue.ErrGone // start again

@@ -1,12 +1,14 @@
 package holdfast
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/bits"
 	"strings"
 	"time"
 
+	"holdfast/internal/lend"
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
@@ -20,6 +22,7 @@ import (
 //	WithValue                           Mutex, RWMutex, Semaphore, Tree
 //	Reentrant                           Mutex, RWMutex, NodeLock
 //	WithLocalHandoff, WithKeep          Mutex, RWMutex; without effect on the read side
+//	deadlock.Detect (a package)         Mutex, RWMutex, Semaphore, Slots, Tree, Detached
 //
 // If a kind of lock cannot honour an option, or a time or a number is negative, every call on the lock fails with
 // zk.ErrBadArguments, and the error names the option and the kind.
@@ -34,6 +37,8 @@ type options struct {
 	observers []*Observer
 	handoffs  int           // at most so many in memory, before the lock goes back to the ensemble; see internal/tenure
 	keep      time.Duration // how long the client keeps the lock after Unlock; see internal/tenure
+
+	detect func(context.Context, lend.Wait) error // nil: nobody looks for deadlocks; see lend.WithDetection
 
 	part *partOf // nil: the lock is no part of another
 
@@ -56,6 +61,7 @@ const (
 	setReentrant
 	setHandoff
 	setKeep
+	setDetection // see lend.WithDetection; package deadlock exports it
 
 	setNote = setOwner | setReason | setLabels
 )
@@ -63,18 +69,18 @@ const (
 // settings are the names of the options, in the order of their bits.
 var settings = [...]string{
 	"WithOwner", "WithReason", "WithLabels", "WithinSession", "WithValue", "WithACL", "WithLayout", "WithObserver", "Reentrant",
-	"WithLocalHandoff", "WithKeep",
+	"WithLocalHandoff", "WithKeep", "deadlock.Detect",
 }
 
 // takes has the options that each kind of lock can honour, by the words for the kind in messages.
 var takes = map[string]setting{
-	"a Mutex":     setNote | setWithin | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep,
-	"an RWMutex":  setNote | setWithin | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep,
-	"a Semaphore": setNote | setWithin | setValue | setACL | setLayout | setObserver,
-	"a Slots":     setNote | setWithin | setACL | setObserver,
-	"a Tree":      setNote | setWithin | setValue | setACL | setLayout | setObserver,
+	"a Mutex":     setNote | setWithin | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep | setDetection,
+	"an RWMutex":  setNote | setWithin | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep | setDetection,
+	"a Semaphore": setNote | setWithin | setValue | setACL | setLayout | setObserver | setDetection,
+	"a Slots":     setNote | setWithin | setACL | setObserver | setDetection,
+	"a Tree":      setNote | setWithin | setValue | setACL | setLayout | setObserver | setDetection,
 	"a NodeLock":  setNote | setWithin | setACL | setObserver | setReentrant,
-	"a Detached":  setNote | setWithin | setACL | setLayout,
+	"a Detached":  setNote | setWithin | setACL | setLayout | setDetection,
 	"an Election": setACL | setLayout | setObserver,
 	"a Once":      setNote | setWithin | setACL | setObserver,
 	"a Shards":    setNote | setWithin | setACL | setObserver, // of package shards
@@ -92,6 +98,9 @@ func newOptions(kind string, opts []Option) options {
 		if o.given&^takes[kind]&(1<<i) != 0 {
 			cannot = append(cannot, name)
 		}
+	}
+	if beside := o.given & (setValue | setHandoff | setKeep); o.given&setDetection != 0 && beside != 0 {
+		o.refused = fmt.Errorf("%w: deadlock.Detect and %s do not go together: make the lock without one of them", zk.ErrBadArguments, settings[bits.TrailingZeros32(uint32(beside))])
 	}
 	if len(cannot) > 0 {
 		o.refused = fmt.Errorf("%w: %s cannot honour %s: make it without", zk.ErrBadArguments, kind, strings.Join(cannot, ", "))

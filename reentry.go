@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 
@@ -32,6 +33,26 @@ func lineage(ctx context.Context, c *zk.Client, path string) []*tenure.Tenure {
 		}
 	}
 	return live
+}
+
+// taken is the key of a context for the earlier locks of a MultiLock that waits for the next one.
+type taken struct{}
+
+// beneath yields the tenures of the client whose holder waits with ctx.
+func beneath(ctx context.Context, c *zk.Client) iter.Seq[*tenure.Tenure] {
+	holds, _ := ctx.Value(taken{}).([]*Hold)
+	for h, _ := ctx.Value(holdKey{}).(*Hold); h != nil; h = h.outer {
+		holds = append(holds, h)
+	}
+	return func(yield func(*tenure.Tenure) bool) {
+		for _, h := range holds {
+			for _, t := range h.tenures {
+				if h.ctx.Err() == nil && t.Client == c && !yield(t) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // held returns the tenures that ctx descends from and that are in l's queue. A caller with ctx would wait for itself.

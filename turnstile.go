@@ -47,6 +47,11 @@ func (s *Semaphore) enter(ctx context.Context, n int, choose choice, wait bool) 
 			turn.letGo(ctx)
 		}
 	}()
+	if wait {
+		var stop func()
+		ctx, stop = s.turnstile.watched(ctx, turn.first())
+		defer stop()
+	}
 	before := turn.first().WaitedFor()
 	seen := turn.first().Seen()
 	for patient := false; ; patient = wait {

@@ -20,6 +20,19 @@ var Part func(outer string, kind queue.Kind) any
 // do not record it: an Election, WithValue.
 var WithinSession func(session int64) any
 
+// A Wait is a caller's wait for a lock.
+type Wait struct {
+	Client *zk.Client
+	Place  string   // what the path of the caller's node begins with
+	Held   []string // the nodes of the locks that the caller holds meanwhile: its context descends from their Holds
+	Locks  []string // the paths of the lock that it waits for, and of those that it holds
+}
+
+// WithDetection makes a holdfast.Option for locks whose waiters give up if they are the victim of a deadlock: their nodes say
+// so. detect runs beside each wait. It returns when its context ends, or it returns the error that the wait is to end with.
+// Without detect, the caller looks for deadlocks itself.
+var WithDetection func(detect func(context.Context, Wait) error) any
+
 // Settings are the options of locks, for a package that has options of its own.
 type Settings struct {
 	Owner string

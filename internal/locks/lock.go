@@ -65,6 +65,7 @@ type Place struct {
 	holdfast.Entry
 	Zxid    int64 // of its creation. The token is older if a writer has taken the read side
 	Within  int64 // the session whose command runs this session's program; 0: none
+	Yields  bool  // its client gives up its wait if it is the victim of a deadlock
 	Revoked bool  // somebody has asked the holder to release it
 	Value   bool  // the data are the program's own, as those of a candidate are
 	Member  bool  // it does not hold the lock, and its program goes on meanwhile: a candidate, a worker of shards
@@ -177,7 +178,7 @@ func (l *Lock) Graph() waitgraph.Lock {
 	for i := range l.Queue {
 		p := &l.Queue[i]
 		place := waitgraph.Place{
-			Node: p.Path, Zxid: p.Zxid, Session: p.Session, Within: p.Within, Shared: p.Shared && !w.Counted, Idle: p.Member && l.idle, Candidate: p.Member && !l.idle, Kept: p.Kept,
+			Node: p.Path, Zxid: p.Zxid, Session: p.Session, Within: p.Within, Yields: p.Yields, Shared: p.Shared && !w.Counted, Idle: p.Member && l.idle, Candidate: p.Member && !l.idle, Kept: p.Kept,
 			Since: p.Since, Owner: p.Owner, Reason: p.Reason,
 		}
 		switch {

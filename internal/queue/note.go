@@ -34,13 +34,15 @@ type Note struct {
 	Kept bool `json:"kept,omitempty"`
 	// Within is the session under whose lock the client runs, see lend.WithinSession.
 	Within int64 `json:"within,omitempty"`
+	// Yields says that the client gives up the wait if it is the victim of a deadlock, see lend.WithDetection.
+	Yields bool `json:"yields,omitempty"`
 	// Revoke asks the holder to release the lock.
 	Revoke bool `json:"revoke,omitempty"`
 }
 
 // empty reports whether it says nothing.
 func (n Note) empty() bool {
-	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Expires == 0 && n.Of == 0 && n.Within == 0 && !n.Kept && !n.Revoke
+	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Expires == 0 && n.Of == 0 && n.Within == 0 && !n.Yields && !n.Kept && !n.Revoke
 }
 
 // Encode returns the data of a node with this note.

@@ -35,6 +35,8 @@ import (
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
 //	internal/cli → internal/locks, internal/waitgraph     internal/locks → holdfast, reserve, internal/lend, internal/waitgraph, internal/queue, internal/queue/names, zk
 //	internal/cli, internal/supervise, ui → internal/duration
+//	deadlock, internal/cli/deadlock → internal/cyclewatch → internal/locks, internal/waitgraph, zk
+//	deadlock → holdfast, internal/lend, internal/locks, internal/queue, internal/waitgraph
 //	internal/cli → internal/deed     internal/deed → holdfast, zk, internal/locks
 //	internal/cli → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
 //	reserve → holdfast, internal/lend, internal/queue, zk     internal/cli, internal/deed → reserve
@@ -85,6 +87,14 @@ var arrows = map[string]part{
 	},
 	"internal/waitgraph": {
 		reason: "who waits for whom follows from the queues: this package knows no client and no names",
+	},
+	"internal/cyclewatch": {
+		mayImport: []string{"internal/budget", "internal/locks", "internal/waitgraph", "zk"},
+		reason:    "whether a wait is in a cycle follows from the queues as they are on the server: this package ends no wait, and says nothing in words",
+	},
+	"deadlock": {
+		mayImport: []string{"", "internal/cyclewatch", "internal/lend", "internal/locks", "internal/queue", "internal/waitgraph"},
+		reason:    "package holdfast must not read the locks of others, so what ends a deadlock is a package above it: it brings no command and no server",
 	},
 	"internal/lockwatch": {
 		mayImport: []string{"", "internal/budget", "internal/queue", "internal/queue/names", "zk"},
@@ -230,7 +240,7 @@ var arrows = map[string]part{
 		reason:    "a manual page is made of the help of a command, whichever it is",
 	},
 	"internal/cli/deadlock": {
-		mayImport: []string{"internal/budget", "internal/cli/conn", "internal/cli/term", "internal/locks", "internal/waitgraph", "zk"},
+		mayImport: []string{"internal/cli/conn", "internal/cli/term", "internal/cyclewatch", "internal/locks", "internal/waitgraph", "zk"},
 		reason:    "a client that waits is told of a cycle by whatever command it runs in: this package knows none, and acquires no lock",
 	},
 	"internal/cli/usage": {

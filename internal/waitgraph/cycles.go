@@ -127,6 +127,7 @@ func (s *solver) findCycles() {
 			}
 		}
 		s.chooseVictim(&c)
+		s.findYielder(&c)
 		c.Steps = s.wayRound(set, c.Victim)
 		for _, step := range c.Steps {
 			if since := s.Place(step.Wait).Since; since.After(c.Since) {
@@ -179,6 +180,24 @@ func (s *solver) chooseVictim(c *Cycle) {
 		}
 	}
 	c.Victim, c.Rest = order[0], true
+}
+
+// findYielder fills in Yielder. The nodes of one transaction have one zxid, so their paths decide between them.
+func (s *solver) findYielder(c *Cycle) {
+	if len(c.Threads) > 0 {
+		return
+	}
+	for _, o := range c.Owners {
+		s.edges(o, func(e Edge) {
+			p := s.Place(e.Wait)
+			if _, in := slices.BinarySearch(c.Owners, e.To); !in || !p.Yields {
+				return
+			}
+			if c.Yielder == nil || cmp.Or(cmp.Compare(p.Zxid, c.Yielder.Zxid), cmp.Compare(p.Node, c.Yielder.Node)) > 0 {
+				c.Yielder = &p
+			}
+		})
+	}
 }
 
 // meets reports whether one of the owners is in the cycle.

@@ -60,6 +60,10 @@ type Cycle struct {
 	// Rest is set.
 	Victim int
 	Rest   bool // no single owner breaks all cycles among them, or there are too many owners to try each
+	// Yielder is the youngest place of the cycle whose client gives up the wait if it is the victim. It depends on the
+	// places of the cycle alone, so it is the same for all who read them. It is nil if there is none, and if there are
+	// Threads: then nobody gives up.
+	Yielder *Place
 	// Threads are the owners with a session that waits for several locks at a time, or with several
 	// places in one queue. They have several threads. So the cycle may end by itself: the thread that holds
 	// a lock may be another one than the thread that waits.

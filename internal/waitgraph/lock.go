@@ -26,6 +26,7 @@ type Place struct {
 	Idle    bool   // its program does not wait for the lock, but goes on meanwhile: a worker among many, a candidate
 	// Candidate: it stands for an election. Its program may go on meanwhile, or not: it counts in cycles, and nobody blocks it.
 	Candidate bool
+	Yields    bool // its client gives up the wait if it is the victim, see Cycle.Yielder
 	Kept      bool // its program has released the lock, and keeps it until somebody else joins the queue
 	Since     time.Time
 	Owner     string // for people

@@ -66,7 +66,13 @@ func (w Words) How(s waitgraph.Step) string {
 // A Deadlock is what people are told of a cycle.
 type Deadlock struct {
 	Cycle string // who waits for whom
-	End   string // what ends it: the victim, and what to type
+	End   string // what ends it: the victim, and what to type; or who gives up
+	// Victim says that the client that is told gives up. Of tells nobody.
+	Victim bool
+	// Waiter waits for the client that is told, for the lock Release. They are "" if nobody is told. Token is that of the
+	// client's place in it.
+	Waiter, Release string
+	Token           int64
 }
 
 // Of describes a cycle. called is the text of the owner self, who is told: "this command" for example. Nobody is told if
@@ -125,6 +131,13 @@ func (w Words) End(c *waitgraph.Cycle) string { return w.end(c, -1, "", "") }
 
 // end says how to end the victim.
 func (w Words) end(c *waitgraph.Cycle, self int, called, end string) string {
+	if c.Yielder != nil { // nobody else need do anything
+		name := called
+		if o, ok := w.OwnerOfSession(c.Yielder.Session); ok && o != self {
+			name = w.Owner(o)
+		}
+		return name + " gives up its wait (--on-deadlock fail)"
+	}
 	if c.Victim == self {
 		return fmt.Sprintf("to end it: %s (stops %s, which holds the fewest locks)", end, called)
 	}

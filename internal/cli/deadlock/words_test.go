@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/cyclewatch"
 	"holdfast/internal/waitgraph"
 )
 
@@ -61,8 +62,8 @@ func (s *state) told(owners int) map[int]*Deadlock {
 	g := waitgraph.Analyze(s.locks)
 	for o := range owners {
 		for session := range int64(2) {
-			w := &Watch{LockName: func(path string) string { return path }, Called: "this command", End: "kill 42", session: int64(10*o+1) + session}
-			if d := w.of(g); d != nil {
+			w := &Watch{LockName: func(path string) string { return path }, Called: "this command", End: "kill 42"}
+			if d := w.inWords(cyclewatch.Find(g, int64(10*o+1)+session)); d != nil {
 				all[o] = d
 			}
 		}

@@ -329,7 +329,7 @@ func (k *taker) waitFor(ctx context.Context, c *conn.Connection, left time.Durat
 		defer stop()
 		wait = bounded
 	}
-	stopNotice := (&progress{view: k.view(c), say: k.say}).tell(ctx)
+	stopNotice := (&progress{view: k.view(c), say: k.say}).tell(ctx, cancel)
 	h, err := k.resized(ctx, c.Client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.Lock(wait) })
 	stopNotice()
 	switch {

@@ -147,6 +147,7 @@ In a command of holdfast run that holds the lock, lock fails at once, since the 
 Exit codes:
   0    TERM or the end of standard input released the lock; with --detached, the lock is held
   2    wrong command line
+  35   the wait was the victim of a deadlock, and gave up (--on-deadlock fail)
   69   no server answered within --wait
   75   busy: the lock was held (--try), the wait timed out (--wait), or standard input ended during the wait
   77   no permission

@@ -20,6 +20,9 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	who := []holdfast.Option{
 		holdfast.WithOwner(k.plan.Who), holdfast.WithReason(k.plan.why), holdfast.WithLabels(k.plan.Labels), lend.WithinSession(outer.Session(k.plan.Target.URL)).(holdfast.Option), k.plan.Metrics.Observed(),
 	}
+	if k.plan.yields {
+		who = append(who, lend.WithDetection(nil).(holdfast.Option))
+	}
 	opts := append(slices.Clip(who), layout)
 	one := func(path string) holdfast.Locker {
 		switch {

@@ -25,9 +25,9 @@ type progress struct {
 }
 
 // tell reports on stderr, after a second of waiting, the holder and this client's position. It
-// reports again in each new session, where the client has a new place, and tells of a deadlock. stop ends the reports, and
+// reports again in each new session, where the client has a new place, and tells of a deadlock: see tellDeadlock. stop ends the reports, and
 // returns after the last one.
-func (p *progress) tell(ctx context.Context) (stop func()) {
+func (p *progress) tell(ctx context.Context, giveUp context.CancelCauseFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var reports sync.WaitGroup
 	reports.Go(func() {
@@ -37,7 +37,7 @@ func (p *progress) tell(ctx context.Context) (stop func()) {
 			p.report(ctx)
 		}
 	})
-	reports.Go(func() { p.tellDeadlock(ctx) })
+	reports.Go(func() { p.tellDeadlock(ctx, giveUp) })
 	return func() {
 		cancel()
 		reports.Wait()

@@ -23,12 +23,27 @@ type WaitFlags struct {
 	Try  bool
 	Wait time.Duration
 	Why  string
+
+	onDeadlock OnDeadlock
 }
+
+// OnDeadlock is the flag --on-deadlock.
+type OnDeadlock struct{ choice term.Choice }
+
+// Register registers the flag.
+func (f *OnDeadlock) Register(cmd *cobra.Command) {
+	f.choice.Options = []string{"wait", "fail"}
+	cmd.Flags().Var(&f.choice, "on-deadlock", "when this wait is in a deadlock: wait, or fail. In a cycle of waits, the youngest wait with fail gives up and exits with 35, and the others go on")
+}
+
+// Fail reports whether the wait gives up if it is the victim.
+func (f *OnDeadlock) Fail() bool { return f.choice.Chosen == 1 }
 
 func (f *WaitFlags) register(cmd *cobra.Command) {
 	f.RegisterTry(cmd, "the lock is held. (For a lock that a program only keeps, wait a second at most.)")
 	term.DurationVar(cmd.Flags(), &f.Wait, "wait", "w", 0, "wait at most this long, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
 	cmd.Flags().StringVar(&f.Why, "why", "", "reason for holding the lock, shown to waiters and in ls and status")
+	f.onDeadlock.Register(cmd)
 }
 
 // RegisterTry registers -n. busy says what there is to wait for.
@@ -59,6 +74,7 @@ type Plan struct {
 	once     onceFlags
 	minHold  time.Duration
 	detached detachedFlags
+	yields   bool // the wait gives up if it is the victim of a deadlock
 }
 
 // NewPlan returns the plan for the lock that the command line names.
@@ -69,6 +85,9 @@ func NewPlan(g *conn.Flags, cmd *cobra.Command, f *WaitFlags, kind *KindFlags, n
 		return nil, term.Usage("give a time such as 30s, or 0 to try once", "--wait %v is negative", f.Wait)
 	case f.Try && given && f.Wait > 0:
 		return nil, term.Usage("leave out --try or --wait", "--try and --wait %v do not go together", f.Wait)
+	}
+	if f.onDeadlock.Fail() && kind.node {
+		return nil, term.Usage("leave out one of them", "--on-deadlock fail and --node do not go together: waiters for a node have no place that others could see")
 	}
 	if err := kind.check(cmd); err != nil {
 		return nil, err
@@ -100,6 +119,7 @@ func NewPlan(g *conn.Flags, cmd *cobra.Command, f *WaitFlags, kind *KindFlags, n
 	return &Plan{
 		Flags: g, Target: t, Command: cmd.Name(), Name: name, Path: path, place: place, also: also, kind: *kind, why: f.Why,
 		try: f.Try || given && f.Wait == 0, bounded: given && f.Wait > 0, wait: f.Wait,
+		yields: f.onDeadlock.Fail(),
 	}, nil
 }
 

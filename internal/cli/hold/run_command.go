@@ -136,7 +136,10 @@ run waits without limit, also while no server answers. --try and --wait limit th
 locks are in your home directory: holdfast run and sudo holdfast run have different locks if their homes differ.
 
 A run in the command of another one, and a run with --also, can wait in a circle with others. Within two seconds, it says who
-waits for whom, and what to type to end it.
+waits for whom, and what to type to end it. With --on-deadlock fail, the wait can be the victim: of the waits in the
+circle that have fail, the youngest gives up within three seconds, and exits with 35. The others go on when the command
+around the victim has ended. Nobody gives up if no wait has fail, or if a client in the circle waits for several locks
+at a time: that circle may end by itself. Clients of other libraries never give up.
 
 If holdfast cannot prove that it still holds the lock, it stops the command before another client can
 acquire the lock. It sends TERM first (--kill-signal, --term-before), and KILL 250ms before the lock
@@ -209,6 +212,7 @@ the command was started. outcome is one of
   uncertain     the command has succeeded, but it is not certain that this is recorded
   overdue       the command was stopped after --max-hold
   busy          the lock was held, or the wait timed out
+  deadlock      the run was the victim of a deadlock (--on-deadlock fail)
   already-done  --once-per or --once-key: the job is done
   interrupted   a signal ended the wait; signal is its number
   cannot-start  the command was not found, or cannot be executed
@@ -220,7 +224,7 @@ Metrics file: with --metrics-file, run writes metrics for node_exporter when it 
 ends. The file then stays, so the result of a short run is there for the next scrape. The label lock is the path
 of LOCK. holdfast_held is 1 while the lock is held. holdfast_run_wait_seconds, holdfast_run_hold_seconds,
 holdfast_run_exit_code, holdfast_run_lost and holdfast_run_outcome tell about the last run. A run whose outcome is
-busy or interrupted leaves the file alone, since another run may still hold the lock. If holdfast itself is
+busy, deadlock or interrupted leaves the file alone, since another run may still hold the lock. If holdfast itself is
 killed, holdfast_held stays 1 until the next run. Give runs that can hold locks at the same time a file each.`
 
 const runExamples = `  holdfast run nightly -- ./backup.sh

@@ -81,6 +81,7 @@ const (
 	outcomeUncertain   = "uncertain"    // the command succeeded, and nobody knows whether the job is recorded as done
 	outcomeOverdue     = "overdue"      // the command was stopped after --max-hold
 	outcomeBusy        = "busy"         // the lock was busy
+	outcomeDeadlock    = "deadlock"     // the wait was the victim of a deadlock (--on-deadlock fail)
 	outcomeDone        = "already-done" // --once-per or --once-key
 	outcomeInterrupted = "interrupted"  // a signal ended the wait
 	outcomeCannotStart = "cannot-start" // the command cannot be executed, or was not found
@@ -89,7 +90,7 @@ const (
 
 // outcomes are all of them.
 var outcomes = []string{
-	outcomeExited, outcomeKilled, outcomeLost, outcomeNotRecorded, outcomeUncertain, outcomeOverdue, outcomeBusy, outcomeDone,
+	outcomeExited, outcomeKilled, outcomeLost, outcomeNotRecorded, outcomeUncertain, outcomeOverdue, outcomeBusy, outcomeDeadlock, outcomeDone,
 	outcomeInterrupted, outcomeCannotStart, outcomeFailed,
 }
 
@@ -167,6 +168,8 @@ func (s *RunStatus) outcome(r *runRecord, err error) {
 		s.Outcome = outcomeDone
 	case failed && own.Code == term.ExitBusy:
 		s.Outcome = outcomeBusy
+	case failed && own.Code == term.ExitDeadlock:
+		s.Outcome = outcomeDeadlock
 	case errors.Is(err, errNotRecorded):
 		s.Outcome = outcomeNotRecorded
 	case errors.Is(err, holdfast.ErrUncertain):

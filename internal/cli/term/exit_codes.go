@@ -15,6 +15,7 @@ var exitCodes = []struct {
 	{"0", "", "done; or the answer is yes"},
 	{"1", "", "the answer is no, such as status -q of a free lock; or a problem was found (doctor, check,\n         backup, bench)"},
 	{"2", "", "wrong command line"},
+	{"35", "deadlock: the wait was the victim of one, and gave up (--on-deadlock fail); the command did not run", "the wait was the victim of a deadlock, and gave up (lock --on-deadlock fail)"},
 	{"69", "", "no server answered, or the server failed"},
 	{
 		"75", "busy: the lock was held (--try), the wait timed out (--wait), or the job is already done\n       (--once-per, --once-key); the command did not run. -E chooses another code",

@@ -22,6 +22,7 @@ import (
 const (
 	ExitNo          = 1   // a negative answer: status -q of a free lock
 	ExitUsage       = 2   // wrong command line
+	ExitDeadlock    = 35  // the wait was the victim of a deadlock (--on-deadlock fail); EDEADLK of Linux
 	ExitUnavailable = 69  // no server answered, or the server failed
 	ExitBusy        = 75  // the lock was held (--try), or the wait timed out (--wait), or the job is done (--once-per)
 	ExitDenied      = 77  // no permission
@@ -106,10 +107,10 @@ func Report(w io.Writer, format LogFormat, command string, err error) int {
 	text := strings.TrimPrefix(f.Err.Error(), "holdfast: ")
 	_, _ = io.WriteString(w, format.message(levelError, Brief(Escape(text)), Brief(Escape(f.Hint))))
 	if command == "run" || command == "elect" || command == "shard" || command == "tf" {
-		// Codes below 125 belong to the command, except 75, 79 and 124 from run itself. An expired
+		// Codes below 125 belong to the command, except 35, 75, 79 and 124 from run itself. An expired
 		// session is not 79 if no command ran.
 		own, ok := errors.AsType[*Fault](err)
-		if !ok || own.Code != ExitBusy && own.Code != ExitLost && own.Code != ExitOverdue && own.Code < ExitFailed {
+		if !ok || own.Code != ExitBusy && own.Code != ExitLost && own.Code != ExitOverdue && own.Code != ExitDeadlock && own.Code < ExitFailed {
 			return ExitFailed
 		}
 	}

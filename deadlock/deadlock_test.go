@@ -1,0 +1,278 @@
+package deadlock_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/deadlock"
+	"holdfast/layout"
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+var cycles = flag.Int("cycles", 150, "random cycles in TestOneVictimInEachCycle, and states in TestNoVictimWithoutACycle")
+
+// within is how long a cycle lasts at most.
+const within = 3 * time.Second
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A kind of lock.
+type kind int
+
+const (
+	mutex kind = iota
+	kazooMutex
+	writer
+	readers // held by a reader; waiters are writers
+	semaphore
+	slots
+	tree
+	kinds
+)
+
+func pathOf(i int) string { return fmt.Sprintf("/locks/lock%d", i) }
+
+// of returns the lock with a number for those who hold it, or for those who wait for it.
+func (k kind) of(c *zk.Client, i int, waits bool, opts ...holdfast.Option) holdfast.Locker {
+	path := pathOf(i)
+	switch k {
+	case kazooMutex:
+		return holdfast.NewMutex(c, path, append(opts, holdfast.WithLayout(layout.Kazoo))...)
+	case writer:
+		return holdfast.NewRWMutex(c, path, opts...)
+	case readers:
+		if rw := holdfast.NewRWMutex(c, path, opts...); waits {
+			return rw
+		} else {
+			return rw.RLocker()
+		}
+	case semaphore:
+		return holdfast.NewSemaphore(c, path, 2, opts...).Locker(2)
+	case slots:
+		return holdfast.NewSlots(c, path, 1, opts...).Locker()
+	case tree:
+		return holdfast.NewTree(c, path, opts...).Path("src/main.go")
+	}
+	return holdfast.NewMutex(c, path, opts...)
+}
+
+// A member of a cycle holds lock i, and waits for the next one.
+type member struct {
+	client  *zk.Client
+	yields  bool
+	foreign bool
+	hold    *holdfast.Hold
+	node    string // of a foreign member, its place in the lock that it holds
+	began   time.Time
+}
+
+// A circle is a cycle of waits on a server.
+type circle struct {
+	*testing.T
+	ctx     context.Context
+	kinds   []kind
+	members []*member
+	done    sync.WaitGroup
+
+	mu      sync.Mutex // guards the fields below
+	got     int        // members of ours that have both locks
+	victims []int
+	at      time.Time // when the victim gave up
+	err     *deadlock.Error
+}
+
+// join makes a node as the library of the lock's layout does.
+func (c *circle) join(m *member, i int) string {
+	prefix := "_c_6f8f5f0e-6d0c-4ee4-a6d1-a4b2e1b0c6f5-lock-"
+	if c.kinds[i] == kazooMutex {
+		prefix = "0123456789abcdef0123456789abcdef__lock__"
+	}
+	must(c.T, m.client.CreateAll(c.ctx, pathOf(i)))
+	node, _, err := m.client.Create(c.ctx, pathOf(i)+"/"+prefix, nil, zk.EphemeralSequential)
+	must(c.T, err)
+	return node
+}
+
+// isForeign reports whether a client of another library can use the lock.
+func (k kind) isForeign() bool { return k == mutex || k == kazooMutex }
+
+// plant makes the members and their first locks.
+func plant(ctx context.Context, t *testing.T, srv *zktest.Server, rng *rand.Rand, n int) *circle {
+	c := &circle{T: t, ctx: ctx}
+	for range n {
+		c.kinds = append(c.kinds, kind(rng.IntN(int(kinds))))
+	}
+	sure := rng.IntN(n)
+	for i := range n {
+		m := &member{client: srv.Client(), yields: i == sure || rng.IntN(2) == 0}
+		if i != sure && c.kinds[i].isForeign() && c.kinds[(i+1)%n].isForeign() && rng.IntN(2) == 0 {
+			m.yields, m.foreign = false, true
+			m.node = c.join(m, i)
+		} else {
+			h, err := c.kinds[i].of(m.client, i, false, holdfast.WithOwner(fmt.Sprint("member", i))).Lock(ctx)
+			must(t, err)
+			m.hold = h
+		}
+		c.members = append(c.members, m)
+	}
+	return c
+}
+
+// wait begins the wait of a member.
+func (c *circle) wait(i int) {
+	m, next := c.members[i], (i+1)%len(c.members)
+	m.began = time.Now()
+	if m.foreign {
+		node := c.join(m, next)
+		c.done.Go(func() { c.proceed(m, node) })
+		return
+	}
+	opts := []holdfast.Option{holdfast.WithOwner(fmt.Sprint("member", i))}
+	if m.yields {
+		opts = append(opts, deadlock.Detect())
+	}
+	c.done.Go(func() {
+		h, err := c.kinds[next].of(m.client, next, true, opts...).Lock(m.hold.Context())
+		c.mu.Lock()
+		var found *deadlock.Error
+		switch {
+		case err == nil:
+			c.got++
+		case errors.As(err, &found) && errors.Is(err, holdfast.ErrDeadlock):
+			c.victims, c.at, c.err = append(c.victims, i), time.Now(), found
+		default:
+			c.Errorf("member %d: %v", i, err)
+		}
+		c.mu.Unlock()
+		if err == nil {
+			must(c.T, h.Unlock())
+		}
+		must(c.T, m.hold.Unlock())
+	})
+}
+
+// proceed removes both nodes of a foreign member when it holds the second lock.
+func (c *circle) proceed(m *member, node string) {
+	dir := node[:strings.LastIndexByte(node, '/')]
+	for {
+		names, _, err := m.client.Children(c.ctx, dir)
+		must(c.T, err)
+		first := true
+		for _, name := range names {
+			first = first && name[len(name)-10:] >= node[len(node)-10:]
+		}
+		if first {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	must(c.T, m.client.Delete(c.ctx, node, zk.AnyVersion))
+	must(c.T, m.client.Delete(c.ctx, m.node, zk.AnyVersion))
+}
+
+// In a cycle of waits, the youngest wait with the option gives up within three seconds, and nobody else. All others get both
+// of their locks, also those of other libraries, whose nodes nobody removes.
+func TestOneVictimInEachCycle(t *testing.T) {
+	for seed := range uint64(*cycles) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			srv := zktest.NewServer()
+			defer srv.Close()
+			n := 2 + int(seed%4)
+			c := plant(t.Context(), t, srv, rng, n)
+			order, victim, ours := rng.Perm(n), -1, 0
+			for at, i := range order {
+				c.wait(i)
+				synctest.Wait()
+				if m := c.members[i]; m.yields {
+					victim = i
+				}
+				if !c.members[i].foreign {
+					ours++
+				}
+				if len(c.victims) > 0 && at < n-1 {
+					t.Fatalf("seed %d: %v gives up before there is a cycle", seed, c.err)
+				}
+				if at < n-1 {
+					time.Sleep([]time.Duration{0, 700 * time.Millisecond, 3 * time.Second, 5 * time.Minute}[rng.IntN(4)])
+				}
+			}
+			closed := time.Now()
+			over := make(chan struct{})
+			go func() {
+				c.done.Wait()
+				close(over)
+			}()
+			select {
+			case <-over:
+			case <-time.After(time.Minute):
+				t.Fatalf("seed %d: kinds %v: the cycle lasts; victims %v, want %d", seed, c.kinds, c.victims, victim)
+			}
+			if len(c.victims) != 1 || c.victims[0] != victim || c.got != ours-1 {
+				t.Fatalf("seed %d: kinds %v: victims %v, want %d; %d of %d members get their locks", seed, c.kinds, c.victims, victim, c.got, ours)
+			}
+			if took := c.at.Sub(closed); took > within {
+				t.Fatalf("seed %d: the victim gives up after %v", seed, took)
+			}
+			if got := c.err; len(got.Waits) != n || got.Waits[0].Waiter != fmt.Sprint("member", victim) || !strings.Contains(got.Error(), "member") {
+				t.Fatalf("seed %d: %v", seed, got)
+			}
+			if got := c.err.Release; !strings.HasPrefix(got, pathOf(victim)) {
+				t.Fatalf("seed %d: release %s, want %s", seed, got, pathOf(victim))
+			}
+		})
+	}
+}
+
+// Callers that take locks in one order are in no cycle, and nobody gives up.
+func TestNoVictimWithoutACycle(t *testing.T) {
+	for seed := range uint64(*cycles) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 2))
+			srv := zktest.NewServer()
+			defer srv.Close()
+			n := 3 + rng.IntN(4)
+			all := make([]kind, n)
+			for i := range all {
+				all[i] = kind(rng.IntN(int(kinds)))
+			}
+			var done sync.WaitGroup
+			for range 2 + rng.IntN(5) {
+				c, r := srv.Client(), rand.New(rand.NewPCG(rng.Uint64(), 3))
+				done.Go(func() {
+					ctx, from := t.Context(), 0
+					var held []*holdfast.Hold
+					for from < n {
+						i := from + r.IntN(n-from)
+						h, err := all[i].of(c, i, r.IntN(2) == 0, deadlock.Detect()).Lock(ctx)
+						if err != nil {
+							t.Errorf("seed %d: %v", seed, err)
+							break
+						}
+						held, ctx, from = append(held, h), h.Context(), i+1
+						time.Sleep(time.Duration(r.IntN(5000)) * time.Millisecond)
+					}
+					for _, h := range held {
+						must(t, h.Unlock())
+					}
+				})
+			}
+			done.Wait()
+		})
+	}
+}
