@@ -488,3 +488,30 @@ func TestAgentsGetClearErrors(t *testing.T) {
 	unreachable := startAgent(t, append(env, "HOLDFAST_SERVER=zk://127.0.0.1:1", "HOLDFAST_SESSION_TIMEOUT=1s"), t.TempDir())
 	unreachable.want("error: cannot reach zk://127.0.0.1:1", "acquire", `{"lock":"a"}`)
 }
+
+// An agent in a deadlock is told whom it waits for, and what to release first. With --on-deadlock fail, the youngest call
+// gives up, and the other agent gets its lock.
+func TestAnAgentInADeadlockIsTold(t *testing.T) {
+	t.Parallel()
+	env := agentStore(t)
+	first, second := startAgent(t, env, t.TempDir(), "--who", "first", "--on-deadlock", "fail"), startAgent(t, env, t.TempDir(), "--who", "second", "--on-deadlock", "fail")
+	third, fourth := startAgent(t, env, t.TempDir(), "--who", "third"), startAgent(t, env, t.TempDir(), "--who", "fourth")
+	for _, pair := range []struct {
+		older, younger *scriptedAgent
+		fail           bool
+	}{{first, second, true}, {third, fourth, false}} {
+		pair.older.want("HELD", "lease", `{"path":"/a"}`)
+		pair.younger.want("HELD", "acquire", `{"lock":"b"}`)
+		older := pair.older.ask("acquire", `{"lock":"b","wait_seconds":60}`)
+		pair.older.awaitProgress()
+		got := pair.younger.call("lease", `{"path":"/a/c","wait_seconds":5}`)
+		if !strings.HasPrefix(got, "NOT HELD: ") || !strings.Contains(got, "DEADLOCK: you wait for files/a, ") || !strings.Contains(got, "Release id 1 (b) first: ") || strings.Contains(got, "timed out") == pair.fail {
+			t.Errorf("%q", got)
+		}
+		pair.younger.want("Released", "release", `{"id":"1"}`)
+		if got := pair.older.answer(older); !strings.HasPrefix(got, "HELD: lock b") {
+			t.Error(got)
+		}
+		pair.older.want("Released", "release", `{"id":"all"}`)
+	}
+}

@@ -241,6 +241,7 @@ var arrows = map[string]part{
 	},
 	"internal/cli/deadlock": {
 		mayImport: []string{"internal/cli/conn", "internal/cli/term", "internal/cyclewatch", "internal/locks", "internal/waitgraph", "zk"},
+		external:  []string{"github.com/spf13"},
 		reason:    "a client that waits is told of a cycle by whatever command it runs in: this package knows none, and acquires no lock",
 	},
 	"internal/cli/usage": {

@@ -90,7 +90,11 @@ func (w Words) Of(c *waitgraph.Cycle, self int, called, end string) Deadlock {
 	}
 	var waits []string
 	for i, s := range steps {
-		waits = append(waits, fmt.Sprintf("%s waits for %s, %s %s", name(s.Owner), w.Lock(s.Wait), w.How(s), name(steps[(i+1)%len(steps)].Owner)))
+		verb := "waits"
+		if name(s.Owner) == "you" {
+			verb = "wait"
+		}
+		waits = append(waits, fmt.Sprintf("%s %s for %s, %s %s", name(s.Owner), verb, w.Lock(s.Wait), w.How(s), name(steps[(i+1)%len(steps)].Owner)))
 	}
 	if more := len(c.Owners) - len(steps); more > 0 {
 		waits = append(waits, fmt.Sprintf("%d more wait in cycles with these", more))

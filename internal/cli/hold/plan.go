@@ -11,6 +11,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
@@ -24,26 +25,14 @@ type WaitFlags struct {
 	Wait time.Duration
 	Why  string
 
-	onDeadlock OnDeadlock
+	onDeadlock deadlock.Flag
 }
-
-// OnDeadlock is the flag --on-deadlock.
-type OnDeadlock struct{ choice term.Choice }
-
-// Register registers the flag.
-func (f *OnDeadlock) Register(cmd *cobra.Command) {
-	f.choice.Options = []string{"wait", "fail"}
-	cmd.Flags().Var(&f.choice, "on-deadlock", "when this wait is in a deadlock: wait, or fail. In a cycle of waits, the youngest wait with fail gives up and exits with 35, and the others go on")
-}
-
-// Fail reports whether the wait gives up if it is the victim.
-func (f *OnDeadlock) Fail() bool { return f.choice.Chosen == 1 }
 
 func (f *WaitFlags) register(cmd *cobra.Command) {
 	f.RegisterTry(cmd, "the lock is held. (For a lock that a program only keeps, wait a second at most.)")
 	term.DurationVar(cmd.Flags(), &f.Wait, "wait", "w", 0, "wait at most this long, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
 	cmd.Flags().StringVar(&f.Why, "why", "", "reason for holding the lock, shown to waiters and in ls and status")
-	f.onDeadlock.Register(cmd)
+	f.onDeadlock.Register(cmd, "gives up and exits with 35")
 }
 
 // RegisterTry registers -n. busy says what there is to wait for.

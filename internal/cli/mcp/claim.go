@@ -47,6 +47,7 @@ type claim struct {
 	why     string
 	wait    time.Duration
 	labels  map[string]string
+	stuck   stuck
 }
 
 // claimLock returns the lock with a name.
@@ -119,6 +120,9 @@ func (k *claim) locker(c *zk.Client) holdfast.Locker {
 		holdfast.WithOwner(k.owner), holdfast.WithReason(k.why), holdfast.WithLabels(k.labels),
 		lend.WithinSession(outer.Session(k.target.URL)).(holdfast.Option),
 	}
+	if k.yields {
+		opts = append(opts, lend.WithDetection(nil).(holdfast.Option))
+	}
 	switch {
 	case k.isLease:
 		return holdfast.NewTree(c, k.root, opts...).Path(k.below)
@@ -170,6 +174,9 @@ func (k *claim) acquireOnce(ctx context.Context, c *conn.Connection, left time.D
 func (k *claim) waitFor(ctx context.Context, c *conn.Connection, left time.Duration) (*holdfast.Hold, error) {
 	bounded, stop := context.WithTimeoutCause(ctx, left, errAgentWaited)
 	defer stop()
+	bounded, giveUp := context.WithCancelCause(bounded)
+	defer giveUp(nil)
+	go k.stuck.watch(bounded, k, c, giveUp)
 	h, err := k.locker(c.Client).Lock(bounded)
 	switch {
 	case errors.Is(err, errAgentWaited):

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/program"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/cli/who"
@@ -41,6 +42,9 @@ above the working directory that has .git, else from the working directory.
 One mcp is one owner. Agents that share one mcp, such as the sub-agents of some programs, exclude each other as
 well: a lock that one of them holds is busy for the others.
 
+An agent that waits in a circle with others is told within two seconds, with the progress of the call and with its answer:
+who waits for whom, and what to release first. With --on-deadlock fail, the call can be the victim: see holdfast run.
+
 Exit codes:
   0   standard input has ended, or a signal has arrived (also HUP); everything is released
   2   wrong command line
@@ -52,6 +56,7 @@ func New() *cobra.Command {
 	g := conn.NewFlags()
 	var who who.Flags
 	var tree string
+	var onDeadlock deadlock.Flag
 	cmd := &cobra.Command{
 		Use:   "mcp [flags]",
 		Short: "Give a coding agent locks over the Model Context Protocol",
@@ -64,6 +69,7 @@ func New() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.settings.yields = onDeadlock.Fail()
 			a.offerTools()
 			supervise.SurviveBrokenPipe() // the client can end before it has read its answers
 			ctx, cancel := context.WithCancel(cmd.Context())
@@ -78,6 +84,7 @@ func New() *cobra.Command {
 		},
 	}
 	who.Register(cmd)
+	onDeadlock.Register(cmd, "gives up, and the agent is told what to release first")
 	cmd.Flags().StringVar(&tree, "tree", "", "name of the tree of leases, for agents on several machines")
 	return program.New(cmd, g)
 }

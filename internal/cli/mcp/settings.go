@@ -15,6 +15,7 @@ type settings struct {
 	target conn.Target
 	owner  string            // of the Holds
 	labels map[string]string // of the Holds
+	yields bool              // a wait gives up if it is the victim of a deadlock
 	tree   string
 	root   string // paths of --tree count from here; "" without --tree
 }

@@ -91,15 +91,25 @@ func (a *agent) take(ctx context.Context, call *toolCall, k *claim) (*toolResult
 	if err != nil {
 		return nil, told(err)
 	}
-	stop := report(ctx, call, k, c)
+	stop := report(ctx, call, k, c, a.holds)
 	h, err := k.acquire(ctx, c)
 	stop()
+	if f, ok := errors.AsType[*term.Fault](err); ok && f.Code == term.ExitDeadlock {
+		data := map[string]any{"held": false, "lock": k.name}
+		k.stuck.answered(data, a.holds)
+		return answer("NOT HELD: "+k.stuck.text(a.holds)+" This call has given up, so that the others can go on.", data), nil
+	}
 	if f, ok := errors.AsType[*term.Fault](err); ok && f.Code == term.ExitBusy {
 		if own := a.holds.conflicting(k); own != nil { // another call has acquired it during the wait
 			return heldByYou(k, own), nil
 		}
 		text := fmt.Sprintf("NOT HELD: %s. Do not start the work. Do something else, or call again to wait longer; blockers says whom the holder waits for.", term.Escape(f.Error()))
-		return answer(text, map[string]any{"held": false, "lock": k.name}), nil
+		if cycle := k.stuck.text(a.holds); cycle != "" {
+			text = fmt.Sprintf("NOT HELD: %s. Do not start the work. %s", term.Escape(f.Error()), cycle)
+		}
+		data := map[string]any{"held": false, "lock": k.name}
+		k.stuck.answered(data, a.holds)
+		return answer(text, data), nil
 	}
 	if err != nil {
 		return nil, told(err)
@@ -124,7 +134,7 @@ func heldByYou(k *claim, own *agentHold) *toolResult {
 const reportEvery = 5 * time.Second
 
 // report tells the client how a wait gets on, until the caller calls stop.
-func report(ctx context.Context, call *toolCall, k *claim, c *conn.Connection) (stop func()) {
+func report(ctx context.Context, call *toolCall, k *claim, c *conn.Connection, held *holds) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -138,6 +148,9 @@ func report(ctx context.Context, call *toolCall, k *claim, c *conn.Connection) (
 			text := "waiting for " + term.Escape(k.name)
 			if _, why := k.blocker(ctx, c.Client); why != "" {
 				text += ", " + why
+			}
+			if cycle := k.stuck.text(held); cycle != "" {
+				text += ". " + cycle
 			}
 			if ctx.Err() == nil {
 				call.progress(ctx, text)
