@@ -276,3 +276,69 @@ func TestNoVictimWithoutACycle(t *testing.T) {
 		})
 	}
 }
+
+// A lock of another goroutine of the client is not the caller's: the context of the wait does not descend from its Hold.
+func TestALockOfAnotherCallerDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c, other := srv.Client(), srv.Client()
+		a, err := mutex.of(c, 0, false).Lock(t.Context())
+		must(t, err)
+		b, err := mutex.of(other, 1, false).Lock(t.Context())
+		must(t, err)
+		var done sync.WaitGroup
+		done.Go(func() {
+			h, err := mutex.of(other, 0, true).Lock(b.Context())
+			must(t, err)
+			must(t, h.Unlock())
+			must(t, b.Unlock())
+		})
+		done.Go(func() {
+			h, err := mutex.of(c, 1, true, deadlock.Detect()).Lock(t.Context())
+			must(t, err)
+			must(t, h.Unlock())
+		})
+		time.Sleep(time.Minute)
+		must(t, a.Unlock())
+		done.Wait()
+	})
+}
+
+// The earlier locks of a MultiLock are the caller's, while it waits for the next one.
+func TestTheEarlierLocksOfAMultiLockCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c, other := srv.Client(), srv.Client()
+		b, err := mutex.of(other, 1, false).Lock(t.Context())
+		must(t, err)
+		var done sync.WaitGroup
+		done.Go(func() {
+			_, err := holdfast.NewMultiLock(mutex.of(c, 0, true, deadlock.Detect()), mutex.of(c, 1, true, deadlock.Detect())).Lock(t.Context())
+			if !errors.Is(err, holdfast.ErrDeadlock) {
+				t.Errorf("%v; want a deadlock", err)
+			}
+		})
+		synctest.Wait()
+		h, err := mutex.of(other, 0, true).Lock(b.Context())
+		must(t, err)
+		must(t, h.Unlock())
+		must(t, b.Unlock())
+		done.Wait()
+	})
+}
+
+// A wait whose node has no mark, or that shares a node with others, cannot be the victim. So the options are refused.
+func TestOptionsThatHideTheMarkAreRefused(t *testing.T) {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	for _, opt := range []holdfast.Option{holdfast.WithValue([]byte("x")), holdfast.WithLocalHandoff(2), holdfast.WithKeep(time.Second)} {
+		if _, err := holdfast.NewMutex(srv.Client(), "/a", opt, deadlock.Detect()).TryLock(t.Context()); !errors.Is(err, zk.ErrBadArguments) || !strings.Contains(err.Error(), "do not go together") {
+			t.Errorf("%v; want both options refused", err)
+		}
+	}
+	if _, err := holdfast.NewNodeLock(srv.Client(), "/b", deadlock.Detect()).TryLock(t.Context()); !errors.Is(err, zk.ErrBadArguments) {
+		t.Errorf("%v; want a refusal", err)
+	}
+}

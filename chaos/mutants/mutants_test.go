@@ -107,6 +107,7 @@ func mutants() []mutant {
 		ofMendedClient(),
 		ofBoundedStore(),
 		ofCrashes(),
+		ofCycles(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

@@ -153,6 +153,37 @@ func TestThreadsAreToldInCycles(t *testing.T) {
 	}
 }
 
+// The yielder of a cycle is its youngest place that says so, whoever else is in it. Places outside it do not count.
+func TestTheYoungestOfThoseThatYield(t *testing.T) {
+	yields := func(p Place) Place { p.Yields = true; return p }
+	pair := func(second, first Place) []Lock { return []Lock{plain("a", at(1, 1), second), plain("b", at(2, 2), first)} }
+	for _, tt := range []struct {
+		name  string
+		locks []Lock
+		want  int64 // its zxid; 0: nobody yields
+	}{
+		{"nobody", pair(at(2, 4), at(1, 3)), 0},
+		{"both", pair(yields(at(2, 4)), yields(at(1, 3))), 4},
+		{"the older one", pair(at(2, 4), yields(at(1, 3))), 3},
+		{"a holder", []Lock{plain("a", yields(at(1, 1)), at(2, 4)), plain("b", yields(at(2, 2)), at(1, 3))}, 0},
+		{"behind the cycle", append(pair(at(2, 4), yields(at(1, 3))), plain("c", at(1, 5), yields(at(3, 6)))), 3},
+		{"threads", append(pair(yields(at(2, 4)), yields(at(1, 3))), plain("c", at(3, 5), yields(at(1, 6)))), 0},
+		{"a writer between readers", []Lock{plain("a", reader(at(1, 1)), yields(at(3, 3)), reader(at(2, 4))), plain("b", at(2, 2), at(1, 5))}, 3},
+	} {
+		g := Analyze(tt.locks)
+		if len(g.Cycles) != 1 {
+			t.Fatalf("%s: %d cycles", tt.name, len(g.Cycles))
+		}
+		got := int64(0)
+		if y := g.Cycles[0].Yielder; y != nil {
+			got = y.Zxid
+		}
+		if got != tt.want {
+			t.Errorf("%s: %d yields, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
 // A cycle that was read together from two moments is not in both readings.
 func TestStableLeavesOutWhatHasChanged(t *testing.T) {
 	first := []Lock{plain("a", at(1, 1), at(2, 4)), plain("b", at(2, 2), at(1, 3))}
