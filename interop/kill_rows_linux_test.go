@@ -34,6 +34,7 @@ type killTable struct {
 	alone        *peers.ZooKeeper
 	rows         []*killRow
 	began        time.Time
+	load         string // of the machine, at the start
 }
 
 func (k *killTable) build() {
@@ -86,6 +87,9 @@ func (k *killTable) servers() []killServer {
 	return all
 }
 
+// killSettle is how long a worker is absent before others get its shards, by default.
+const killSettle = time.Second
+
 // ourRows are the rows of the command, and of a Go program where the server knows when it is dead.
 func (k *killTable) ourRows() (rows []*killRow) {
 	shapes := slices.DeleteFunc(slices.Clone(commandShapes), func(s commandShape) bool {
@@ -107,12 +111,15 @@ func (k *killTable) ourRows() (rows []*killRow) {
 			switch form[0] {
 			case "Go program", "lock":
 				r.alone = true
-				if !s.bound && *killsPerRow == 0 {
+				if !s.bound && (*killsPerRow == 0 || s.name != "serve, TCP" && s.name != "Apache, three") {
 					continue
 				}
 				if !s.bound { // it has no watchdog
-					r.holder, r.goal, r.kills, r.signals = form[0]+" of holdfast", nil, *killsBeside, signals[:1]
+					r.holder, r.goal, r.kills, r.signals = "holdfast, "+form[0], nil, *killsBeside, signals[:1]
 				}
+			case "shard":
+				r.goal = &killGoal{s.goal.p50 + killSettle, s.goal.p99 + killSettle, s.goal.most + killSettle}
+				fallthrough
 			default:
 				r.shape = func(i int) string { return shapes[i/len(signals)%len(shapes)].name }
 			}
@@ -185,7 +192,7 @@ func (k *killTable) otherRows() []*killRow {
 	local.start = command(local, "flock", "--no-fork", filepath.Join(k.dir, "flock-2"))
 	lease := &killRow{server: "etcd", holder: "etcdctl lock", kills: *killsBeside, signals: kills, queued: waits, settle: time.Second}
 	lease.start = func(i int) *exec.Cmd {
-		cmd := command(lease, "etcdctl", "--endpoints", etcd.URL(), "lock", "kills")(i)
+		cmd := command(lease, "etcdctl", "--endpoints", etcd.URL(), "lock", "--", "kills")(i)
 		cmd.Env = append(os.Environ(), "ETCDCTL_API=3")
 		return cmd
 	}
