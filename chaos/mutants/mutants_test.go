@@ -108,6 +108,7 @@ func mutants() []mutant {
 		ofBoundedStore(),
 		ofCrashes(),
 		ofCycles(),
+		ofEarlyEnds(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all
