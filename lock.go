@@ -57,6 +57,8 @@ type lock struct {
 	options
 	line tenure.Key // of its line, without the side; none without WithLocalHandoff and WithKeep
 	term bool       // its Holds are terms of an Election
+	// arrival is that of the call, see calling; nil for most locks.
+	arrival *queue.Arrival
 }
 
 func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
@@ -99,6 +101,7 @@ func (l *lock) valid() error {
 // wait implements Lock: it queues and blocks until the lock is held. Its loop is that of outlive, whose closure would be
 // on waiters' stacks.
 func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err error) {
+	l = l.calling(s)
 	switch {
 	case len(l.observers) > 0:
 		return l.waitObserved(ctx, op, s)
@@ -123,6 +126,13 @@ func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, e
 	}
 	if held := l.held(ctx); len(held) > 0 {
 		return l.again(ctx, held, s)
+	}
+	if l.arrival != nil {
+		p, err := l.Enter(ctx, s, l.dated(patience))
+		if err != nil {
+			return nil, err
+		}
+		return l.finish(ctx, p, p.WaitAs(ctx, l.arrival, patience))
 	}
 	p, err := l.Enter(ctx, s, l.data)
 	if err != nil {
@@ -265,7 +275,7 @@ func holdIn(o tenure.Holder) *Hold {
 func (l *lock) try(ctx context.Context, op string, s names.Side) (*Hold, error) {
 	return l.attempt(ctx, op, 0, func(ctx context.Context) (*Hold, error) {
 		if !l.handsOff(s) || len(l.held(ctx)) > 0 {
-			return l.enter(ctx, s, false)
+			return l.calling(s).enter(ctx, s, false)
 		}
 		if err := l.valid(); err != nil {
 			return nil, err
