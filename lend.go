@@ -59,7 +59,8 @@ func init() {
 	lend.Meets = func(hold any, d lend.Demand) error {
 		return hold.(*Hold).meets(demand{by: d.By, client: d.Client, one: d.One, queued: d.Queued})
 	}
-	lend.Arrival = func(a *queue.Arrival) any {
+	lend.OneArrival = func() any {
+		a := new(queue.Arrival)
 		return Option(func(o *options) { o.lent = a })
 	}
 	lend.Yield = func(ctx context.Context, hold any) error {

@@ -51,8 +51,8 @@ type Event struct {
 }
 
 // Outcomes are the values of Event.Outcome for Acquired: the lock was acquired; somebody else has it (TryLock); the
-// context of the call has timed out, or has ended otherwise; the call would have waited for itself; it has lost its place
-// to a newer one, or too many wait (see WithSupersede and WithQueueMax); another error.
+// context of the call has timed out, or has ended otherwise; the call would have waited for itself; a newer
+// one has its place; too many wait; another error.
 func Outcomes() []string {
 	return []string{"acquired", "locked", "timeout", "canceled", "deadlock", "superseded", "queue_full", "error"}
 }

@@ -27,7 +27,9 @@ func newestAt(owner string) func(*zk.Client) holdfast.Locker {
 
 // boundedAt returns locks for which at most n wait.
 func boundedAt(n int, dropOldest bool) func(*zk.Client) holdfast.Locker {
-	return func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath, holdfast.WithQueueMax(n, dropOldest)) }
+	return func(c *zk.Client) holdfast.Locker {
+		return holdfast.NewMutex(c, lockPath, holdfast.WithQueueMax(n, dropOldest))
+	}
 }
 
 // wantYielded checks that w has ended with want, in favor of the owner.

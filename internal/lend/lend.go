@@ -80,10 +80,10 @@ type Demand struct {
 // Meets returns nil if the *holdfast.Hold is what d demands and still lasts.
 var Meets func(hold any, d Demand) error
 
-// Arrival makes a holdfast.Option that makes all calls of Lock one arrival, for WithSupersede and WithQueueMax: a command
+// OneArrival makes a holdfast.Option that makes all calls of Lock one arrival, for WithSupersede and WithQueueMax: a command
 // whose Lock has succeeded, and whose session then ends before it has used the lock, locks again and is not newer. The
 // calls must not overlap.
-var Arrival func(a *queue.Arrival) any
+var OneArrival func() any
 
 // Yield makes room for newer calls if the locks of a *holdfast.Hold have WithSupersede, see queue.Place.Yield. It is for
 // a caller whose Hold waits at the head of the queue. After an error, the caller unlocks.

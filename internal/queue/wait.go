@@ -31,28 +31,15 @@ func (q *Queue) Enter(ctx context.Context, s names.Side, data func(names.Attempt
 // Leave after an error.
 func (p *Place) Wait(ctx context.Context, patience bool) error {
 	err := p.arrive(ctx, patience) // 1. our node, at the back: whom must we wait for?
-	if err == nil {
-		err = p.waitAhead(ctx, patience)
-	}
-	if errors.Is(err, names.ErrSameNumber) {
-		err = p.twinned(ctx)
-	}
-	return err
-}
-
-// waitAhead returns nil once nobody is ahead of a place that has arrived.
-func (p *Place) waitAhead(ctx context.Context, patience bool) (err error) {
 	for err == nil && !p.ahead.Nobody() {
 		if !patience {
 			err = p.awaitKept(ctx) // nearly always ErrLocked; see kept.go
 			continue
 		}
-		if p.arrival != nil {
-			err = p.watchOwn(ctx)
-		}
-		if err == nil {
-			err = p.await(ctx) // 2. wait, and learn who is ahead now; see await.go
-		}
+		err = p.await(ctx) // 2. wait, and learn who is ahead now; see await.go
+	}
+	if errors.Is(err, names.ErrSameNumber) {
+		err = p.twinned(ctx)
 	}
 	return err
 }
