@@ -32,6 +32,10 @@ var (
 	// package once, it means that a call cannot find out whether its result, or with AtMostOnce the beginning of its
 	// run, was recorded; the next call of the job shows it.
 	ErrUncertain = errors.New("the outcome is not known")
+	// ErrSuperseded means that a newer call has the place in the queue, see [WithSupersede] and [SupersededBy].
+	ErrSuperseded = queue.ErrSuperseded
+	// ErrQueueFull means that too many wait, see [WithQueueMax].
+	ErrQueueFull = queue.ErrQueueFull
 	// ErrLayout means that the Layout is unknown, contradicts itself, or cannot do what was asked.
 	ErrLayout = names.ErrLayout
 )

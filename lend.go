@@ -59,6 +59,19 @@ func init() {
 	lend.Meets = func(hold any, d lend.Demand) error {
 		return hold.(*Hold).meets(demand{by: d.By, client: d.Client, one: d.One, queued: d.Queued})
 	}
+	lend.OneArrival = func() any {
+		a := new(queue.Arrival)
+		return Option(func(o *options) { o.lent = a })
+	}
+	lend.Yield = func(ctx context.Context, hold any) error {
+		h := hold.(*Hold)
+		for _, t := range h.tenures {
+			if err := t.Places[0].Yield(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	lend.LetGo = func(ctx context.Context, hold any) { hold.(*Hold).letGo(ctx) }
 }
 

@@ -57,6 +57,8 @@ type lock struct {
 	options
 	line tenure.Key // of its line, without the side; none without WithLocalHandoff and WithKeep
 	term bool       // its Holds are terms of an Election
+	// arrival is that of the call, see calling; nil for most locks.
+	arrival *queue.Arrival
 }
 
 func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
@@ -99,6 +101,7 @@ func (l *lock) valid() error {
 // wait implements Lock: it queues and blocks until the lock is held. Its loop is that of outlive, whose closure would be
 // on waiters' stacks.
 func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err error) {
+	l = l.calling(s)
 	switch {
 	case len(l.observers) > 0:
 		return l.waitObserved(ctx, op, s)
@@ -124,6 +127,9 @@ func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, e
 	if held := l.held(ctx); len(held) > 0 {
 		return l.again(ctx, held, s)
 	}
+	if l.arrival != nil {
+		return l.enterAs(ctx, s, patience)
+	}
 	p, err := l.Enter(ctx, s, l.data)
 	if err != nil {
 		return nil, err
@@ -140,6 +146,9 @@ func (l *lock) waitWatched(ctx context.Context, p *queue.Place, patience bool) e
 		var stop func()
 		ctx, stop = l.watched(ctx, p)
 		defer stop()
+	}
+	if l.arrival != nil {
+		return p.WaitAs(ctx, l.arrival, patience)
 	}
 	return p.Wait(ctx, patience)
 }
@@ -166,6 +175,46 @@ func (l *lock) watched(ctx context.Context, p *queue.Place) (_ context.Context, 
 		}
 	}()
 	return ctx, func() { cancel(nil) }
+}
+
+// calling returns the lock for one call for side s. With WithSupersede or WithQueueMax, it is a copy with the call's
+// arrival, which outlasts its nodes. It is not a part of wait, to keep waiters' stacks small.
+//
+//go:noinline
+func (l *lock) calling(s names.Side) *lock {
+	if l.given&(setSupersede|setQueueMax) == 0 || s == names.Read {
+		return l
+	}
+	call := *l
+	if call.arrival = l.lent; call.arrival == nil {
+		a := l.room
+		call.arrival = &a
+	}
+	*call.arrival = queue.Arrival{
+		Supersedes: l.room.Supersedes, Max: l.room.Max, Oldest: l.room.Oldest, First: call.arrival.First, Owner: l.note.Owner, Reason: l.note.Reason,
+	}
+	return &call
+}
+
+// dated returns what makes the data of the nodes of l's arrival. A call without patience does not wait, so it is of no
+// sort.
+func (l *lock) dated(patience bool) func(names.Attempt) ([]byte, error) {
+	o := l.options
+	if patience {
+		o.note.Sort, o.note.Arrived = l.arrival.Sort(), l.arrival.First
+	}
+	return o.data
+}
+
+// enterAs is enter for a place of l's arrival. It is split from enter to keep waiters' stacks small.
+//
+//go:noinline
+func (l *lock) enterAs(ctx context.Context, s names.Side, patience bool) (*Hold, error) {
+	p, err := l.Enter(ctx, s, l.dated(patience))
+	if err != nil {
+		return nil, err
+	}
+	return l.finish(ctx, p, l.waitWatched(ctx, p, patience))
 }
 
 // finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot begin, finish gives the
@@ -265,7 +314,7 @@ func holdIn(o tenure.Holder) *Hold {
 func (l *lock) try(ctx context.Context, op string, s names.Side) (*Hold, error) {
 	return l.attempt(ctx, op, 0, func(ctx context.Context) (*Hold, error) {
 		if !l.handsOff(s) || len(l.held(ctx)) > 0 {
-			return l.enter(ctx, s, false)
+			return l.calling(s).enter(ctx, s, false)
 		}
 		if err := l.valid(); err != nil {
 			return nil, err

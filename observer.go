@@ -51,9 +51,10 @@ type Event struct {
 }
 
 // Outcomes are the values of Event.Outcome for Acquired: the lock was acquired; somebody else has it (TryLock); the
-// context of the call has timed out, or has ended otherwise; the call would have waited for itself; another error.
+// context of the call has timed out, or has ended otherwise; the call would have waited for itself; a newer
+// one has its place; too many wait; another error.
 func Outcomes() []string {
-	return []string{"acquired", "locked", "timeout", "canceled", "deadlock", "error"}
+	return []string{"acquired", "locked", "timeout", "canceled", "deadlock", "superseded", "queue_full", "error"}
 }
 
 // Losses are the values of [Event].Outcome for Lost: a Hold is lost with its session, which has ended for one of three
@@ -71,6 +72,10 @@ func outcomeOf(ctx context.Context, err error) string {
 		return "locked"
 	case errors.Is(err, ErrDeadlock):
 		return "deadlock"
+	case errors.Is(err, ErrSuperseded):
+		return "superseded"
+	case errors.Is(err, ErrQueueFull):
+		return "queue_full"
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "timeout"
 	case ctx.Err() != nil:

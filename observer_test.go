@@ -413,7 +413,15 @@ func TestOutcomesOfEvents(t *testing.T) {
 		time.AfterFunc(time.Second, giveUp)
 		m.Lock(given)
 		want("canceled")
+		newest := holdfast.NewMutex(c, lockPath, holdfast.WithSupersede())
+		w := wait(t.Context(), holdfast.NewMutex(c, lockPath, of, holdfast.WithSupersede()))
+		newer := wait(t.Context(), newest)
+		<-w.done
+		want("superseded")
+		holdfast.NewMutex(c, lockPath, of, holdfast.WithQueueMax(1, false)).Lock(t.Context())
+		want("queue_full")
 		unlock(t, taken)
+		unlock(t, newer.got(t))
 
 		h := lock(t, m)
 		want("acquired")

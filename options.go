@@ -22,6 +22,7 @@ import (
 //	WithValue                           Mutex, RWMutex, Semaphore, Tree
 //	Reentrant                           Mutex, RWMutex, NodeLock
 //	WithLocalHandoff, WithKeep          Mutex, RWMutex; without effect on the read side
+//	WithSupersede, WithQueueMax         the same; not with each other, WithValue, WithLocalHandoff or WithKeep
 //	deadlock.Detect (a package)         Mutex, RWMutex, Semaphore, Slots, Tree, Detached
 //
 // If a kind of lock cannot honour an option, or a time or a number is negative, every call on the lock fails with
@@ -35,8 +36,10 @@ type options struct {
 	acl       []zk.ACL
 	reentrant bool
 	observers []*Observer
-	handoffs  int           // at most so many in memory, before the lock goes back to the ensemble; see internal/tenure
-	keep      time.Duration // how long the client keeps the lock after Unlock; see internal/tenure
+	handoffs  int            // at most so many in memory, before the lock goes back to the ensemble; see internal/tenure
+	keep      time.Duration  // how long the client keeps the lock after Unlock; see internal/tenure
+	room      queue.Arrival  // of WithSupersede and WithQueueMax, for each call
+	lent      *queue.Arrival // in place of room: all calls are one arrival; nil: they are not
 
 	detect func(context.Context, lend.Wait) error // nil: nobody looks for deadlocks; see lend.WithDetection
 
@@ -62,6 +65,8 @@ const (
 	setHandoff
 	setKeep
 	setDetection // see lend.WithDetection; package deadlock exports it
+	setSupersede
+	setQueueMax
 
 	setNote = setOwner | setReason | setLabels
 )
@@ -69,13 +74,17 @@ const (
 // settings are the names of the options, in the order of their bits.
 var settings = [...]string{
 	"WithOwner", "WithReason", "WithLabels", "WithinSession", "WithValue", "WithACL", "WithLayout", "WithObserver", "Reentrant",
-	"WithLocalHandoff", "WithKeep", "deadlock.Detect",
+	"WithLocalHandoff", "WithKeep", "deadlock.Detect", "WithSupersede", "WithQueueMax",
 }
+
+// apart are the options that go with none of the others in the list: the nodes of WithSupersede and WithQueueMax carry
+// their sort, and each is of one caller.
+const apart = setSupersede | setQueueMax | setValue | setHandoff | setKeep
 
 // takes has the options that each kind of lock can honour, by the words for the kind in messages.
 var takes = map[string]setting{
-	"a Mutex":     setNote | setWithin | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep | setDetection,
-	"an RWMutex":  setNote | setWithin | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep | setDetection,
+	"a Mutex":     setNote | setWithin | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep | setDetection | setSupersede | setQueueMax,
+	"an RWMutex":  setNote | setWithin | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep | setDetection | setSupersede | setQueueMax,
 	"a Semaphore": setNote | setWithin | setValue | setACL | setLayout | setObserver | setDetection,
 	"a Slots":     setNote | setWithin | setACL | setObserver | setDetection,
 	"a Tree":      setNote | setWithin | setValue | setACL | setLayout | setObserver | setDetection,
@@ -93,19 +102,26 @@ func newOptions(kind string, opts []Option) options {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	var cannot []string
-	for i, name := range settings {
-		if o.given&^takes[kind]&(1<<i) != 0 {
-			cannot = append(cannot, name)
-		}
+	if cannot := named(o.given &^ takes[kind]); len(cannot) > 0 {
+		o.refused = fmt.Errorf("%w: %s cannot honour %s: make it without", zk.ErrBadArguments, kind, strings.Join(cannot, ", "))
 	}
 	if beside := o.given & (setValue | setHandoff | setKeep); o.given&setDetection != 0 && beside != 0 {
 		o.refused = fmt.Errorf("%w: deadlock.Detect and %s do not go together: make the lock without one of them", zk.ErrBadArguments, settings[bits.TrailingZeros32(uint32(beside))])
 	}
-	if len(cannot) > 0 {
-		o.refused = fmt.Errorf("%w: %s cannot honour %s: make it without", zk.ErrBadArguments, kind, strings.Join(cannot, ", "))
+	if both := named(o.given & apart); len(both) > 1 && o.refused == nil && o.given&(setSupersede|setQueueMax) != 0 {
+		o.refused = fmt.Errorf("%w: %s do not go together: leave one of them out", zk.ErrBadArguments, strings.Join(both, " and "))
 	}
 	return o
+}
+
+// named returns the names of the options in a set.
+func named(of setting) (all []string) {
+	for i, name := range settings {
+		if of&(1<<i) != 0 {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // set notes that an option is in use, or that it is not if it is given as its default.
@@ -238,6 +254,9 @@ func (o *options) data(a names.Attempt) ([]byte, error) {
 	if !a.Unique {
 		if o.value != nil {
 			return nil, fmt.Errorf("%w %s: nodes are told apart by their data, so WithValue cannot be used", ErrLayout, o.grammar.Name)
+		}
+		if n.Sort != "" {
+			return nil, fmt.Errorf("%w %s: a name can come back, and a newcomer could remove the wrong node, so WithSupersede and WithQueueMax cannot be used", ErrLayout, o.grammar.Name)
 		}
 		n.ID = a.ID
 	}

@@ -100,14 +100,17 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		"WithLocalHandoff(0)": holdfast.WithLocalHandoff(0),
 		"WithKeep":            holdfast.WithKeep(time.Second),
 		"WithKeep(0)":         holdfast.WithKeep(0),
+		"WithSupersede":       holdfast.WithSupersede(),
+		"WithQueueMax":        holdfast.WithQueueMax(5, true),
+		"WithQueueMax(0)":     holdfast.WithQueueMax(0, true),
 	}
 	negative := map[string]holdfast.Option{
-		"WithLocalHandoff": holdfast.WithLocalHandoff(-1), "WithKeep": holdfast.WithKeep(-1),
+		"WithLocalHandoff": holdfast.WithLocalHandoff(-1), "WithKeep": holdfast.WithKeep(-1), "WithQueueMax": holdfast.WithQueueMax(-1, false),
 	}
 	const (
-		notes = "WithOwner WithReason WithLabels WithinSession WithACL WithLocalHandoff(0) WithKeep(0) "
+		notes = "WithOwner WithReason WithLabels WithinSession WithACL WithLocalHandoff(0) WithKeep(0) WithQueueMax(0) "
 		queue = notes + "WithValue WithLayout WithObserver "
-		mutex = queue + "Reentrant WithLocalHandoff WithKeep"
+		mutex = queue + "Reentrant WithLocalHandoff WithKeep WithSupersede WithQueueMax"
 	)
 	type call func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error
 	of := func(l func(*zk.Client, ...holdfast.Option) holdfast.Locker) map[string]call {
@@ -168,7 +171,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 				return err
 			},
 		}},
-		{"an Election", "WithACL WithLayout WithObserver WithLocalHandoff(0) WithKeep(0)", map[string]call{
+		{"an Election", "WithACL WithLayout WithObserver WithLocalHandoff(0) WithKeep(0) WithQueueMax(0)", map[string]call{
 			"campaign": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
 				return locked(holdfast.NewElection(c, lockPath, opts...).Campaign(ctx, nil))
 			},

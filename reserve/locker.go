@@ -93,6 +93,9 @@ func rest(ctx context.Context, h *holdfast.Hold, patience bool) error {
 				return r
 			default:
 				seen = r
+				if err := lend.Yield(ctx, h); err != nil {
+					return err
+				}
 				timer := time.NewTimer(min(left, restAgain))
 				select {
 				case <-timer.C:

@@ -18,7 +18,7 @@
 //
 //   - holdfast.lock.path: the path of the lock
 //   - holdfast.lock.operation: "lock", "try lock", "read lock", "acquire", "campaign", …
-//   - holdfast.lock.result, of a wait: "acquired", "locked" (TryLock found it held), "deadlock", "timeout",
+//   - holdfast.lock.result, of a wait: "acquired", "locked" (TryLock found it held), "deadlock", "superseded", "queue_full", "timeout",
 //     "canceled" or "error"
 //   - holdfast.lock.permits, if the lock is a semaphore
 //   - holdfast.lock.token and holdfast.lock.node, of a hold: the fencing token, and the path of the node

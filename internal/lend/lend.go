@@ -80,6 +80,15 @@ type Demand struct {
 // Meets returns nil if the *holdfast.Hold is what d demands and still lasts.
 var Meets func(hold any, d Demand) error
 
+// OneArrival makes a holdfast.Option that makes all calls of Lock one arrival, for WithSupersede and WithQueueMax: a command
+// whose Lock has succeeded, and whose session then ends before it has used the lock, locks again and is not newer. The
+// calls must not overlap.
+var OneArrival func() any
+
+// Yield makes room for newer calls if the locks of a *holdfast.Hold have WithSupersede, see queue.Place.Yield. It is for
+// a caller whose Hold waits at the head of the queue. After an error, the caller unlocks.
+var Yield func(ctx context.Context, hold any) error
+
 // LetGo unlocks a *holdfast.Hold. When ctx ends, the rest happens in the background.
 var LetGo func(ctx context.Context, hold any)
 

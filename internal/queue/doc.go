@@ -9,7 +9,8 @@
 // Many places of one session share their lists (shared_list.go). In a long queue, a watermark replaces the
 // list (watermark.go).
 // kind.go refuses names that another kind of lock uses, and around.go looks for trees (absent.go spares most of
-// these looks). detached.go has the locks that no session owns.
+// these looks). detached.go has the locks that no session owns, and
+// supersede.go the places that make room for newer ones (arrival.go).
 //
 // A goroutine of this package belongs to the place that starts it. The goroutine of [Place.Leave] ends
 // when the node is gone or the session is over. The goroutine that lists for several places ends when the

@@ -36,13 +36,17 @@ type Note struct {
 	Within int64 `json:"within,omitempty"`
 	// Yields says that the client gives up the wait if it is the victim of a deadlock, see lend.WithDetection.
 	Yields bool `json:"yields,omitempty"`
+	// Sort says which newcomers may remove the place while it waits: those of the same sort, see supersede.go.
+	Sort string `json:"sort,omitempty"`
+	// Arrived is the czxid of the first node of the call, if this node is a later one: the session has ended meanwhile.
+	Arrived int64 `json:"arrived,omitempty"`
 	// Revoke asks the holder to release the lock.
 	Revoke bool `json:"revoke,omitempty"`
 }
 
 // empty reports whether it says nothing.
 func (n Note) empty() bool {
-	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Expires == 0 && n.Of == 0 && n.Within == 0 && !n.Yields && !n.Kept && !n.Revoke
+	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Expires == 0 && n.Of == 0 && n.Within == 0 && n.Sort == "" && n.Arrived == 0 && !n.Yields && !n.Kept && !n.Revoke
 }
 
 // Encode returns the data of a node with this note.

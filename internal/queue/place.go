@@ -41,6 +41,7 @@ type Place struct {
 	lease     *zk.Lease      // of the next in line, see prepare
 	heard     *moment        // of the server's clock, see hear; nil: only that of our node
 	watermark chan directory // of a holder that is to leave one; holds one answer once that is there
+	arrival   *Arrival       // of a place that makes room for others, see WaitAs; else nil
 	sharing
 }
 

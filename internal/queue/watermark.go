@@ -43,8 +43,11 @@ func readWatermark(data []byte) int64 {
 	return czxid
 }
 
-// Unclaimed reports whether a directory's data may be written over: they are empty, or a watermark.
-func Unclaimed(data []byte) bool { return len(data) == 0 || readWatermark(data) != 0 }
+// Unclaimed reports whether a directory's data may be written over by a lock of another kind: they are empty, a
+// watermark, or a record (see supersede.go).
+func Unclaimed(data []byte) bool {
+	return len(data) == 0 || readWatermark(data) != 0 || readRecord(data) != nil
+}
 
 // A directory is what a holder finds in the node above the queue before it leaves a watermark.
 type directory struct {
@@ -80,7 +83,7 @@ func (p *Place) PrepareWatermark() {
 	p.watermark = answer
 	go func() {
 		data, stat, err := p.Session.Get(p.Session.Context(), p.Dir)
-		answer <- directory{version: stat.Version, free: err == nil && Unclaimed(data)}
+		answer <- directory{version: stat.Version, free: err == nil && Unclaimed(data) && readRecord(data) == nil}
 	}()
 }
 

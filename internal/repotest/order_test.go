@@ -31,7 +31,7 @@ var readings = []reading{
 		dir: ".", pkg: "holdfast", atMost: 2,
 		order: `
 			doc lend mutex tree rwmutex election detached nodelock slots semaphore turnstile multilock
-			lock reentry hold observer list revoke options layout errors`,
+			lock reentry hold observer supersede list revoke options layout errors`,
 	},
 	{
 		// A tenure calls the line and the keeping when its last Holder leaves, and they call the tenure.
@@ -48,7 +48,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,
-		order: `doc wait await kept detached join shared_list remove find listing watermark around absent kind directory place note pace queue`,
+		order: `doc wait supersede await kept detached join shared_list remove find listing watermark around absent kind directory place note arrival pace queue`,
 	},
 	{
 		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,
@@ -100,7 +100,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/cli/hold", pkg: "holdfast/internal/cli/hold", atMost: 0,
-		order: `doc run_command lock unlock run detached acquire tell status_file metrics_file file notice stuck nested view locker once min_hold environment stdin plan kinds slot_tree metrics answer`,
+		order: `doc run_command lock unlock run detached acquire tell status_file metrics_file file notice stuck nested view locker once min_hold environment stdin plan room kinds slot_tree metrics answer`,
 	},
 	{
 		dir: "internal/cli/hold/elect", pkg: "holdfast/internal/cli/hold/elect", atMost: 0,

@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/cli/job"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/duration"
+	"holdfast/internal/lend"
 	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
@@ -29,6 +30,7 @@ type taker struct {
 	beside   []string
 	reserver *reserver
 	turn     turn
+	arrival  holdfast.Option // all waits are one arrival, for --supersede and --queue-max
 	// claims acquires a lock that no session owns; nil for all other locks.
 	claims *claimer
 	// contact is nil until there is a session. Without a session, the client has nothing on a server
@@ -69,7 +71,7 @@ func (s *Steps) stop() {
 }
 
 func newTaker(p *Plan, say *term.Sayer) *taker {
-	return &taker{plan: p, say: say, reserver: &reserver{plan: p, say: say}}
+	return &taker{plan: p, say: say, reserver: &reserver{plan: p, say: say}, arrival: lend.OneArrival().(holdfast.Option)}
 }
 
 // begin returns a taker that writes its messages to w, and the signals that end its wait. beside are those of deadlock.

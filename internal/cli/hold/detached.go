@@ -33,7 +33,7 @@ func (f *detachedFlags) check(cmd *cobra.Command) error {
 	case !f.on:
 		return nil
 	}
-	for _, other := range []string{"stdin", "shared", "exclusive", "of", "also", "node", "tree", "slot"} {
+	for _, other := range []string{"stdin", "shared", "exclusive", "of", "also", "node", "tree", "slot", "supersede", "queue-max"} {
 		if cmd.Flags().Changed(other) {
 			return term.Usage("a detached lock is one exclusive lock", "--detached and --%s do not go together", other)
 		}

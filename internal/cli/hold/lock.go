@@ -21,6 +21,7 @@ func NewLock(g *conn.Flags) *cobra.Command {
 	var kind KindFlags
 	var who who.Flags
 	var detached detachedFlags
+	var room roomFlags
 	var metrics MetricsFlag
 	var stdin bool
 	cmd := &cobra.Command{
@@ -35,12 +36,16 @@ func NewLock(g *conn.Flags) *cobra.Command {
 			if err == nil {
 				err = detached.check(cmd)
 			}
+			if err == nil {
+				err = room.check(cmd, p.try)
+			}
 			if err != nil {
 				return err
 			}
 			if p.Who, p.Labels, err = who.Read(); err != nil {
 				return err
 			}
+			p.room = room
 			if p.detached = detached; detached.on {
 				if cmd.Flags().Changed("metrics") {
 					return term.Usage("leave out --metrics or --detached", "lock: --detached exits when the lock is held, so --metrics means nothing")
@@ -59,6 +64,7 @@ func NewLock(g *conn.Flags) *cobra.Command {
 	kind.register(cmd)
 	who.Register(cmd)
 	detached.register(cmd)
+	room.register(cmd)
 	metrics.Register(cmd)
 	cmd.Flags().BoolVar(&stdin, "stdin", false, "release the lock when standard input ends")
 	return cmd

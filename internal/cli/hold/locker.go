@@ -29,7 +29,7 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		case f.shared:
 			return holdfast.NewRWMutex(c, path, opts...).RLocker()
 		case f.exclusive:
-			return holdfast.NewRWMutex(c, path, opts...)
+			return holdfast.NewRWMutex(c, path, append(opts, k.room()...)...)
 		case f.slot:
 			return holdfast.NewSlots(c, path, f.limit, who...).Locker()
 		case f.limit > 0:
@@ -40,7 +40,7 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 			k.claims = &claimer{Detached: holdfast.NewDetached(c, path, k.plan.detached.expires, opts...)}
 			return k.claims
 		}
-		return holdfast.NewMutex(c, path, opts...)
+		return holdfast.NewMutex(c, path, append(opts, k.room()...)...)
 	}
 	switch {
 	case f.tree:
@@ -57,6 +57,18 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		all = append(all, one(path))
 	}
 	return reserve.Locker(holdfast.NewMultiLock(all...))
+}
+
+// room returns the options of the lock for these flags.
+func (k *taker) room() []holdfast.Option {
+	f := k.plan.room
+	switch {
+	case f.supersede:
+		return []holdfast.Option{holdfast.WithSupersede(), k.arrival}
+	case f.max > 0:
+		return []holdfast.Option{holdfast.WithQueueMax(f.max, f.full.Is("old")), k.arrival}
+	}
+	return nil
 }
 
 // resized calls acquire with the lock, and again after it has changed the number of permits or slots, if --resize asks

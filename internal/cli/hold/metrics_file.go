@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,7 @@ func (f *metricsFile) held(lock string, began, acquired time.Time) error {
 // ended writes the file when the run has ended as s says, if the user wants one. A run that waited in vain leaves the file
 // alone: it can be that of the run that still holds the lock.
 func (f *metricsFile) ended(s *RunStatus, began time.Time) error {
-	inVain := !f.written && (s.Outcome == outcomeBusy || s.Outcome == outcomeDeadlock || s.Outcome == outcomeInterrupted)
+	inVain := !f.written && slices.Contains([]string{outcomeBusy, outcomeDeadlock, outcomeSuperseded, outcomeFull, outcomeInterrupted}, s.Outcome)
 	if f.path == "" || inVain {
 		return nil
 	}

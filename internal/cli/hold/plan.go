@@ -62,6 +62,7 @@ type Plan struct {
 	wait     time.Duration
 	once     onceFlags
 	minHold  time.Duration
+	room     roomFlags
 	detached detachedFlags
 	yields   bool // the wait gives up if it is the victim of a deadlock
 }
@@ -158,6 +159,8 @@ func (p *Plan) failed(err error) error {
 	switch {
 	case errors.Is(err, holdfast.ErrLimit):
 		return term.Misconfigured("give the same --of as all other users, or --resize to change the number for all of them", "%s: %w", name, reason)
+	case madeRoom(err):
+		return &term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("%s: %w", name, reason)}
 	case errors.Is(err, holdfast.ErrKind):
 		return term.Misconfigured("", "%s: %w", name, reason) // the error says what to do
 	case errors.Is(err, holdfast.ErrLayout), errors.Is(err, zk.ErrBadArguments):

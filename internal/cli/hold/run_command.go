@@ -24,6 +24,7 @@ type runFlags struct {
 	tell    tellFlags
 	once    onceFlags
 	minHold minHoldFlag
+	room    roomFlags
 }
 
 // NewRun returns the command run.
@@ -54,6 +55,7 @@ func NewRun(g *conn.Flags) *cobra.Command {
 	f.tell.register(cmd)
 	f.once.register(cmd)
 	f.minHold.register(cmd)
+	f.room.register(cmd)
 	cmd.Flags().SetInterspersed(false) // the command's flags are not for holdfast
 	return cmd
 }
@@ -72,6 +74,7 @@ func (f *runFlags) run(g *conn.Flags, cmd *cobra.Command, args []string) error {
 		func() (err error) { p.Who, p.Labels, err = f.who.Read(); return err },
 		func() error { return f.once.check(cmd) },
 		func() error { return f.minHold.check(cmd) },
+		func() error { return f.room.check(cmd, p.try) },
 		func() error { return f.tell.metrics.check(cmd) },
 		f.tell.check, // the last: it removes an older status file
 	} {
@@ -79,7 +82,7 @@ func (f *runFlags) run(g *conn.Flags, cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	p.once, p.minHold = f.once, f.minHold.least
+	p.once, p.minHold, p.room = f.once, f.minHold.least, f.room
 	r := Runner{Plan: p, Command: f.ends.Command(args), Ending: ending, Stop: syscall.Signal(f.ends.Signal), quiet: f.tell.quiet}
 	r.Steps.OnHold = func(*holdfast.Hold, supervise.Ending) {
 		f.tell.metrics.warnOf(f.tell.metrics.held(p.Path, f.tell.status.start, r.record.acquired))
@@ -187,6 +190,11 @@ matter how long the job takes.
 With clocks that differ by less than a minute, a job of every hour needs --once-per 59m, or --try and
 --min-hold 59m. --min-hold also counts runs that failed.
 
+--supersede is for jobs of which only the newest counts, such as deploys of a branch. While one runs, the newest run
+waits, and takes the place of those of this option that waited before it. They exit 75 (--superseded-exit-code) and say
+who has their place. No older run starts after a newer one. --queue-max limits the waiters instead. Neither stops a run
+that holds the lock, nor a waiter without the option. The server's record of it is in the data of the lock's node.
+
 `
 
 const runFilesHelp = `
@@ -213,6 +221,8 @@ the command was started. outcome is one of
   overdue       the command was stopped after --max-hold
   busy          the lock was held, or the wait timed out
   deadlock      the run was the victim of a deadlock (--on-deadlock fail)
+  superseded    a newer run has taken the place of this one (--supersede); superseded_by says which
+  queue-full    too many wait (--queue-max); superseded_by says for whom this run has made room, if it did
   already-done  --once-per or --once-key: the job is done
   interrupted   a signal ended the wait; signal is its number
   cannot-start  the command was not found, or cannot be executed
@@ -224,7 +234,8 @@ Metrics file: with --metrics-file, run writes metrics for node_exporter when it 
 ends. The file then stays, so the result of a short run is there for the next scrape. The label lock is the path
 of LOCK. holdfast_held is 1 while the lock is held. holdfast_run_wait_seconds, holdfast_run_hold_seconds,
 holdfast_run_exit_code, holdfast_run_lost and holdfast_run_outcome tell about the last run. A run whose outcome is
-busy, deadlock or interrupted leaves the file alone, since another run may still hold the lock. If holdfast itself is
+busy, deadlock, superseded, queue-full or interrupted leaves the file alone, since another run may still hold the
+lock. If holdfast itself is
 killed, holdfast_held stays 1 until the next run. Give runs that can hold locks at the same time a file each.`
 
 const runExamples = `  holdfast run nightly -- ./backup.sh
@@ -236,5 +247,6 @@ const runExamples = `  holdfast run nightly -- ./backup.sh
   holdfast run --slot --of 4 worker -- sh -c 'exec ./worker --id $HOLDFAST_SLOT'
   holdfast run --tree db/orders -- ./migrate         # excludes db, and not db/users
   holdfast run --also db/b db/a -- ./copy a b        # both locks or neither
+  holdfast run --supersede --why "$CI_COMMIT" deploy/main -- ./deploy  # of those that wait, the newest
   holdfast run --max-hold 1h --kill-after 30s nightly -- ./backup.sh
   holdfast run --shell report './collect | ./send'   # by sh -c`

@@ -64,6 +64,8 @@ type RunStatus struct {
 	WaitedMS   int64             `json:"waited_ms"`
 	HeldMS     int64             `json:"held_ms"`
 	EndedAt    time.Time         `json:"ended_at"`
+
+	SupersededBy *SuccessorStatus `json:"superseded_by,omitempty"`
 }
 
 // CommandStatus is how the command ended.
@@ -82,6 +84,8 @@ const (
 	outcomeOverdue     = "overdue"      // the command was stopped after --max-hold
 	outcomeBusy        = "busy"         // the lock was busy
 	outcomeDeadlock    = "deadlock"     // the wait was the victim of a deadlock (--on-deadlock fail)
+	outcomeSuperseded  = "superseded"   // --supersede: a newer run has the place
+	outcomeFull        = "queue-full"   // --queue-max: too many wait
 	outcomeDone        = "already-done" // --once-per or --once-key
 	outcomeInterrupted = "interrupted"  // a signal ended the wait
 	outcomeCannotStart = "cannot-start" // the command cannot be executed, or was not found
@@ -90,8 +94,8 @@ const (
 
 // outcomes are all of them.
 var outcomes = []string{
-	outcomeExited, outcomeKilled, outcomeLost, outcomeNotRecorded, outcomeUncertain, outcomeOverdue, outcomeBusy, outcomeDeadlock, outcomeDone,
-	outcomeInterrupted, outcomeCannotStart, outcomeFailed,
+	outcomeExited, outcomeKilled, outcomeLost, outcomeNotRecorded, outcomeUncertain, outcomeOverdue, outcomeBusy, outcomeDeadlock, outcomeSuperseded,
+	outcomeFull, outcomeDone, outcomeInterrupted, outcomeCannotStart, outcomeFailed,
 }
 
 // A runRecord is how a run went.
@@ -166,6 +170,10 @@ func (s *RunStatus) outcome(r *runRecord, err error) {
 		s.Outcome, s.Signal = outcomeInterrupted, int(stopped)-term.ExitSignal
 	case errors.Is(err, errDone):
 		s.Outcome = outcomeDone
+	case errors.Is(err, holdfast.ErrSuperseded):
+		s.Outcome = outcomeSuperseded
+	case errors.Is(err, holdfast.ErrQueueFull):
+		s.Outcome = outcomeFull
 	case failed && own.Code == term.ExitBusy:
 		s.Outcome = outcomeBusy
 	case failed && own.Code == term.ExitDeadlock:
@@ -182,6 +190,9 @@ func (s *RunStatus) outcome(r *runRecord, err error) {
 		s.Outcome = outcomeCannotStart
 	default:
 		s.Outcome = outcomeFailed
+	}
+	if by, ok := holdfast.SupersededBy(err); ok {
+		s.SupersededBy = &SuccessorStatus{Owner: by.Owner, Why: by.Reason, Token: strconv.FormatInt(by.Token, 10)}
 	}
 	if err != nil && !silent {
 		s.Error = term.Cut(err.Error(), 1000)

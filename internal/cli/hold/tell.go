@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast"
 	"holdfast/internal/cli/term"
 )
 
@@ -24,6 +25,7 @@ func (f *tellFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print errors only: nothing about the wait, nothing if the lock is busy (the exit code tells), and no warnings while the command runs")
 	f.RegisterBusy(cmd, "the lock is busy or the job is already done")
 	f.RegisterLost(cmd)
+	f.registerSuperseded(cmd)
 	f.status.register(cmd)
 	f.metrics.register(cmd)
 }
@@ -37,7 +39,7 @@ func (f *tellFlags) check() error {
 }
 
 // CodeFlags are the flags of the subcommands that run a command, for the exit codes that tell of the lock.
-type CodeFlags struct{ busy, lost int }
+type CodeFlags struct{ busy, lost, superseded int }
 
 // RegisterBusy registers -E. when says what busy means.
 func (f *CodeFlags) RegisterBusy(cmd *cobra.Command, when string) {
@@ -50,11 +52,18 @@ func (f *CodeFlags) RegisterLost(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.lost, "lost-exit-code", term.ExitLost, "exit code if the lock was lost while the command ran, 1 to 255")
 }
 
+// registerSuperseded registers --superseded-exit-code.
+func (f *CodeFlags) registerSuperseded(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&f.superseded, "superseded-exit-code", term.ExitBusy, "exit code if a newer run has taken the place of this one (--supersede), 0 to 255")
+}
+
 // Check refuses exit codes that no process can have.
 func (f *CodeFlags) Check() error {
 	switch {
 	case f.busy < 0 || f.busy > 255:
 		return term.Usage("give an exit code from 0 to 255", "--busy-exit-code %d is out of range", f.busy)
+	case f.superseded < 0 || f.superseded > 255:
+		return term.Usage("give an exit code from 0 to 255", "--superseded-exit-code %d is out of range", f.superseded)
 	case f.lost < 1 || f.lost > 255:
 		return term.Usage("give an exit code from 1 to 255: 0 would look like success", "--lost-exit-code %d is out of range", f.lost)
 	}
@@ -63,6 +72,9 @@ func (f *CodeFlags) Check() error {
 
 // of returns the exit code for the error of a run.
 func (f *CodeFlags) of(err error) int {
+	if errors.Is(err, holdfast.ErrSuperseded) {
+		return f.superseded
+	}
 	if own, ok := errors.AsType[*term.Fault](err); ok {
 		switch own.Code {
 		case term.ExitBusy:

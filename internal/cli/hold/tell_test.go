@@ -34,6 +34,8 @@ func TestOutcomesOfTheStatusFile(t *testing.T) {
 		{&term.Fault{Code: term.ExitOverdue, Err: errors.New("too long")}, &supervise.Outcome{Code: 143, Signal: 15, Overdue: true}, 124, outcomeOverdue, "holdfast"},
 		{busy, nil, 75, outcomeBusy, "holdfast"},
 		{&term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("x: %w", errDone)}, nil, 75, outcomeDone, "holdfast"},
+		{&term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("x: %w", holdfast.ErrSuperseded)}, nil, 9, outcomeSuperseded, "holdfast"},
+		{&term.Fault{Code: term.ExitBusy, Err: fmt.Errorf("x: %w", holdfast.ErrQueueFull)}, nil, 75, outcomeFull, "holdfast"},
 		{&term.Fault{Code: term.ExitLost, Err: holdfast.ErrLost}, &supervise.Outcome{Code: 143, Signal: 15}, 79, outcomeLost, "holdfast"},
 		{&term.Fault{Code: term.ExitNotFound, Err: os.ErrNotExist}, nil, 127, outcomeCannotStart, "holdfast"},
 		{&term.Fault{Code: term.ExitCannotExec, Err: os.ErrPermission}, nil, 126, outcomeCannotStart, "holdfast"},
@@ -45,7 +47,7 @@ func TestOutcomesOfTheStatusFile(t *testing.T) {
 			r.ended(*tt.out, nil)
 		}
 		path := filepath.Join(t.TempDir(), "s.json")
-		f := tellFlags{CodeFlags: CodeFlags{busy: term.ExitBusy, lost: term.ExitLost}, status: statusFile{path: path}}
+		f := tellFlags{CodeFlags: CodeFlags{busy: term.ExitBusy, lost: term.ExitLost, superseded: 9}, status: statusFile{path: path}}
 		if err := f.check(); err != nil {
 			t.Fatal(err)
 		}

@@ -18,8 +18,8 @@ var exitCodes = []struct {
 	{"35", "deadlock: the wait was the victim of one, and gave up (--on-deadlock fail); the command did not run", "the wait was the victim of a deadlock, and gave up (lock --on-deadlock fail)"},
 	{"69", "", "no server answered, or the server failed"},
 	{
-		"75", "busy: the lock was held (--try), the wait timed out (--wait), or the job is already done\n       (--once-per, --once-key); the command did not run. -E chooses another code",
-		"busy: the lock was held (--try), the wait timed out (--wait), standard input ended during the wait\n         (lock --stdin), or somebody else holds the lock (unlock, break, revoke)",
+		"75", "busy: the lock was held (--try), the wait timed out (--wait), the job is already done\n       (--once-per, --once-key), a newer run has the place of this one (--supersede), or too many wait\n       (--queue-max); the command did not run. -E and --superseded-exit-code choose other codes",
+		"busy: the lock was held (--try), the wait timed out (--wait), standard input ended during the wait\n         (lock --stdin), a newer waiter has the place (--supersede), too many wait (--queue-max), or somebody else holds the lock (unlock, break, revoke)",
 	},
 	{"77", "", "no permission"},
 	{"78", "", "wrong configuration"},

@@ -19,7 +19,9 @@ const Other = "Flags"
 // groups are the groups of the flags of the commands that use locks, and of serve, by the names of the flags.
 var (
 	groups = []table{
-		{"Waiting and repeating", []string{"try", "wait", "on-deadlock", "busy-exit-code", "once-per", "once-key", "min-hold"}},
+		{"Waiting and repeating", []string{
+			"try", "wait", "on-deadlock", "busy-exit-code", "once-per", "once-key", "min-hold", "supersede", "superseded-exit-code", "queue-max", "queue-full",
+		}},
 		{"Which lock", []string{
 			"also", "count", "detached", "exclusive", "expires", "layout", "node", "of", "permits", "resize", "shared", "slot", "stdin", "tree",
 		}},

@@ -50,6 +50,7 @@ var screens = map[string]screen{
 			{"-s, --shared", "acquire the lock as a reader, together with other readers"},
 			{"    --of N", "let N run at a time; all users give the same N"},
 			{"    --once-per TIME", "run the job at most once in this time, on any host"},
+			{"    --supersede", "take the place of older waiters with --supersede; they exit 75"},
 			{"    --max-hold TIME", "stop the command when it has run for this long"},
 			because, expiry, onServer,
 		},
