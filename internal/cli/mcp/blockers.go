@@ -42,10 +42,15 @@ func (a *agent) blockers(ctx context.Context, c *toolCall) (*toolResult, error) 
 	if err != nil {
 		return nil, told(err)
 	}
-	w, err := a.waits(ctx, link.Client)
+	survey, err := a.survey(ctx, link.Client)
 	if err != nil {
 		return nil, told(err)
 	}
+	all := survey.Graph()
+	for i := range all {
+		all[i].Path = all[i].Dirs[0] // of its queue, also in a tree: leases are named by it
+	}
+	w := waitgraph.Analyze(all).Blocking()
 	b := &blockerWalk{Blocking: w, words: deadlock.Words{Graph: w.Graph, LockName: a.nameOf}, session: session.ID(), seen: make(map[int]bool)}
 	for _, o := range b.holders(k) {
 		b.visit(o, fmt.Sprintf("%s holds %s", b.called(o), term.Escape(k.name)))
