@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/waitgraph"
@@ -32,17 +31,7 @@ func (a *agent) blockers(ctx context.Context, c *toolCall) (*toolResult, error) 
 	if err != nil {
 		return nil, told(err)
 	}
-	link, err := a.link.connected(ctx)
-	if err != nil {
-		return nil, told(err)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, a.Timeout, conn.ErrUnreachable)
-	defer cancel()
-	session, err := link.Client.Session(ctx)
-	if err != nil {
-		return nil, told(err)
-	}
-	survey, err := a.survey(ctx, link.Client)
+	survey, session, err := a.survey(ctx)
 	if err != nil {
 		return nil, told(err)
 	}
@@ -51,7 +40,7 @@ func (a *agent) blockers(ctx context.Context, c *toolCall) (*toolResult, error) 
 		all[i].Path = all[i].Dirs[0] // of its queue, also in a tree: leases are named by it
 	}
 	w := waitgraph.Analyze(all).Blocking()
-	b := &blockerWalk{Blocking: w, words: deadlock.Words{Graph: w.Graph, LockName: a.nameOf}, session: session.ID(), seen: make(map[int]bool)}
+	b := &blockerWalk{Blocking: w, words: deadlock.Words{Graph: w.Graph, LockName: a.nameOf}, session: session, seen: make(map[int]bool)}
 	for _, o := range b.holders(k) {
 		b.visit(o, fmt.Sprintf("%s holds %s", b.called(o), term.Escape(k.name)))
 	}

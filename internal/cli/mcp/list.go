@@ -29,13 +29,7 @@ func (a *agent) list(ctx context.Context, c *toolCall) (*toolResult, error) {
 	if err := c.arguments(&args); err != nil {
 		return nil, err
 	}
-	link, err := a.link.connected(ctx)
-	if err != nil {
-		return nil, told(err)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, a.Timeout, conn.ErrUnreachable)
-	defer cancel()
-	survey, err := a.survey(ctx, link.Client)
+	survey, _, err := a.survey(ctx)
 	if err != nil {
 		return nil, told(err)
 	}
@@ -74,14 +68,23 @@ func (a *agent) list(ctx context.Context, c *toolCall) (*toolResult, error) {
 	return answer(text, result), nil
 }
 
-// survey reads all locks of the namespace, in all layouts, at one moment.
-func (a *agent) survey(ctx context.Context, c *zk.Client) (*locks.Survey, error) {
-	root := strings.TrimSuffix(a.Namespace, "/")
-	s, err := locks.Read(ctx, c, locks.Query{Prefix: root + "/"})
-	if errors.Is(err, zk.ErrNoNode) {
-		return new(locks.Survey), nil // nobody has used a lock yet
+// survey reads all locks of the namespace, in all layouts, at one moment. It also returns the session of the agent.
+func (a *agent) survey(ctx context.Context) (_ *locks.Survey, session int64, _ error) {
+	link, err := a.link.connected(ctx)
+	if err != nil {
+		return nil, 0, err
 	}
-	return s, err
+	ctx, cancel := context.WithTimeoutCause(ctx, a.Timeout, conn.ErrUnreachable)
+	defer cancel()
+	own, err := link.Client.Session(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	s, err := locks.Read(ctx, link.Client, locks.Query{Prefix: strings.TrimSuffix(a.Namespace, "/") + "/"})
+	if errors.Is(err, zk.ErrNoNode) {
+		s, err = new(locks.Survey), nil // nobody has used a lock yet
+	}
+	return s, own.ID(), err
 }
 
 // inUse returns the locks that somebody holds or waits for. In a tree, readers hold or wait for paths below, so they are left
