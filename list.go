@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"holdfast/internal/budget"
 	"holdfast/internal/queue"
@@ -229,44 +228,18 @@ func listDir(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (
 	return entries, others, nil
 }
 
-// maxText is how much of a text in a node List returns. Other programs write what they want there.
-const maxText = 4 << 10
-
-// short returns a text without what is beyond maxText.
-func short(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	end := maxText
-	for end > maxText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return strings.Clone(text[:end]) + "…" // the rest can be freed
-}
-
-// shortLabels returns labels that are short together.
-func shortLabels(labels map[string]string) map[string]string {
-	size := 0
-	for k, v := range labels {
-		if size += len(k) + len(v); size > maxText {
-			return nil
-		}
-	}
-	return labels
-}
-
 func entryOf(path string, c names.Contender, r zk.Result, held bool) Entry {
 	n := queue.ReadNote(r.Data)
 	e := Entry{
 		Name: c.Name, Path: path, Held: held, Kept: held && n.Kept, Shared: c.Shared,
 		Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
-		Owner: short(n.Owner), Reason: short(n.Reason), Labels: shortLabels(n.Labels),
+		Owner: budget.Text(n.Owner), Reason: budget.Text(n.Reason), Labels: budget.Labels(n.Labels),
 	}
 	if held {
 		e.HeldSince = n.HeldSince(r.Stat)
 	}
 	if names.IsDetached(c.Name) && r.Stat.EphemeralOwner == 0 {
-		e.Detached, e.ID, e.HeldSince = true, short(n.ID), e.Since
+		e.Detached, e.ID, e.HeldSince = true, budget.Text(n.ID), e.Since
 		if n.Expires != 0 {
 			e.Expires = queue.TimeIn(n.Expires)
 		}

@@ -31,7 +31,7 @@ func ofMCP() []mutant {
 		},
 		{
 			number: 861, bug: "a lease that waits for a holder above it is listed as held", where: "–",
-			edits: []edit{{"internal/cli/mcp/list.go", "l.queue[i].Held = false", "_ = i"}},
+			edits: []edit{{"internal/cli/mcp/list.go", "l.Queue[i].Held = false", "_ = i"}},
 			pkg:   cmd, tests: []string{"TestLeasesExcludeWhatIsAboveAndBelow"},
 		},
 		{

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"holdfast"
+	"holdfast/internal/budget"
 	"holdfast/internal/lend"
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
@@ -99,10 +99,10 @@ func placeOf(path, name string, held, shared bool, res zk.Result) Place {
 	p.Entry = holdfast.Entry{
 		Name: path[len(path)-len(name):], Path: path, Held: held, Kept: note.Kept, Shared: shared, Token: res.Stat.Czxid,
 		Session: res.Stat.EphemeralOwner, Since: time.UnixMilli(res.Stat.Ctime),
-		Owner: short(note.Owner), Reason: short(note.Reason), Labels: shortLabels(note.Labels), HeldSince: note.HeldSince(res.Stat),
+		Owner: budget.Text(note.Owner), Reason: budget.Text(note.Reason), Labels: budget.Labels(note.Labels), HeldSince: note.HeldSince(res.Stat),
 	}
 	if names.IsDetached(name) && p.Session == 0 {
-		p.Detached, p.ID, p.HeldSince = true, short(note.ID), p.Since
+		p.Detached, p.ID, p.HeldSince = true, budget.Text(note.ID), p.Since
 		if note.Expires != 0 {
 			p.Expires = queue.TimeIn(note.Expires)
 		}
@@ -116,32 +116,6 @@ func placeOf(path, name string, held, shared bool, res zk.Result) Place {
 	}
 	p.Value = p.Value || len(note.Value) > 0
 	return p
-}
-
-// maxText is how much of a text in a node is kept. Other programs write what they want there.
-const maxText = 4 << 10
-
-// short returns a text without what is beyond maxText.
-func short(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	end := maxText
-	for end > maxText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return strings.Clone(text[:end]) + "…" // the rest can be freed
-}
-
-// shortLabels returns labels that are short together.
-func shortLabels(labels map[string]string) map[string]string {
-	size := 0
-	for k, v := range labels {
-		if size += len(k) + len(v); size > maxText {
-			return nil
-		}
-	}
-	return labels
 }
 
 // complete makes the locks whose nodes have been read, by name.

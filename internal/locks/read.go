@@ -65,7 +65,6 @@ func read(ctx context.Context, c *zk.Client, q Query) (*Survey, error) {
 	return newReader(c, q.Layout).survey(ctx, q)
 }
 
-// survey reads the locks of a query.
 func (r *reader) survey(ctx context.Context, q Query) (*Survey, error) {
 	root := q.root()
 	r.free, r.root = q.Free, root

@@ -123,7 +123,6 @@ func (m *model) tally(l *lock) *tally {
 	return t
 }
 
-// hold notes that a place holds its lock.
 func (m *model) hold(p *place, at time.Time) {
 	waited := p.role != permit && p.waits()
 	p.held, p.since = true, at

@@ -280,7 +280,6 @@ func placeIn(ctx context.Context, c pipeliner, dir string) (string, error) {
 	}
 }
 
-// semaphores are the grammars of all semaphores and of slots.
 func semaphores() []*names.Grammar { return append(names.Semaphores(), names.Slots) }
 
 // semaphoreIn looks for a semaphore or slots that are in use, other than those given, among the children

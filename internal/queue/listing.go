@@ -64,7 +64,6 @@ func (p *Place) lookAlone(ctx context.Context) (names.Ahead, error) {
 	return p.position(ctx, listed, around)
 }
 
-// siblings lists the queue.
 func (p *Place) siblings(ctx context.Context) (listed []string, err error) {
 	err = zk.Retry(ctx, func() (err error) {
 		listed, _, err = p.Session.Children(ctx, p.Dir)

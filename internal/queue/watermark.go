@@ -55,7 +55,6 @@ type directory struct {
 	free    bool // its data may be written over
 }
 
-// sawList notes how long the queue is.
 func (p *Place) sawList(length int) {
 	if p.Queue.Grammar.Watermarks && length > LongFrom {
 		p.long = true

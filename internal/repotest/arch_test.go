@@ -297,7 +297,7 @@ var arrows = map[string]part{
 			"", "internal/budget", "internal/cli/conn", "internal/cli/deadlock", "internal/cli/outer", "internal/cli/program", "internal/cli/show", "internal/cli/term", "internal/cli/version",
 			"internal/cli/who", "internal/lend", "internal/locks", "internal/supervise", "internal/waitgraph", "layout", "reserve", "zk",
 		},
-		external: []string{"github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13", "golang.org/x/sync"},
+		external: []string{"github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13"},
 		reason:   "an agent's program needs locks and the library of its protocol: it knows no other command",
 	},
 	"internal/cli/dashboard": {

@@ -68,7 +68,6 @@ func (p *lostPipe) env(env []string) []string {
 // started closes the reading end, after the start of the job.
 func (p *lostPipe) started() { closeOnce(&p.read) }
 
-// end closes the writing end.
 func (p *lostPipe) end() { closeOnce(&p.write) }
 
 func closeOnce(fd *int) {

@@ -52,7 +52,6 @@ func (m *shared) close() {
 	_ = m.file.Close()
 }
 
-// left returns the time until the deadline.
 func (m *shared) left() time.Duration { return time.Duration(m.until.Load()) - clock() }
 
 // publish sets the deadline, by clock. It reports whether the new deadline is earlier. Then the

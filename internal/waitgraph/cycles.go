@@ -200,7 +200,6 @@ func (s *solver) findYielder(c *Cycle) {
 	}
 }
 
-// meets reports whether one of the owners is in the cycle.
 func (c *Cycle) meets(owners []int) bool {
 	return slices.ContainsFunc(owners, func(o int) bool { _, in := slices.BinarySearch(c.Owners, o); return in })
 }

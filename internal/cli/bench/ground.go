@@ -205,7 +205,6 @@ func (at *ground) dial(ctx context.Context, n int) ([]*zk.Client, error) {
 	return clients, nil
 }
 
-// closeAll closes the clients that are not nil.
 func closeAll(clients []*zk.Client) {
 	var group errgroup.Group
 	group.SetLimit(dialsAtATime)

@@ -117,11 +117,10 @@ func (f *flags) check() error {
 	if strings.HasPrefix(f.listen, ":") { // every interface, as with serve
 		addr = f.listen
 	}
-	tcp, err := net.ResolveTCPAddr("tcp", addr)
+	open, err := term.Reachable(addr)
 	if err != nil {
 		return term.Usage("give an address such as 127.0.0.1:7480", "--listen %q is not an address: %w", term.Cut(f.listen, 80), err)
 	}
-	open := tcp.IP == nil || !tcp.IP.IsLoopback()
 	f.listen = addr
 	switch {
 	case (f.cert == "") != (f.key == ""):

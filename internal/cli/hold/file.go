@@ -56,7 +56,6 @@ func createBeside(path string) (*os.File, error) {
 	return os.OpenFile(fmt.Sprintf("%s.%016x.tmp", path, rand.Uint64()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
-// withoutPath returns err without the path.
 func withoutPath(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err

@@ -113,7 +113,6 @@ func NewPlan(g *conn.Flags, cmd *cobra.Command, f *WaitFlags, kind *KindFlags, n
 	}, nil
 }
 
-// paths returns the paths of all locks of the command.
 func (p *Plan) paths() []string {
 	return append([]string{p.Path}, slices.Concat(p.place.above, p.also)...)
 }

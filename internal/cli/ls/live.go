@@ -255,13 +255,19 @@ func (s *picture) keep(done <-chan struct{}) error {
 		case <-done:
 			return nil
 		case <-tick.C:
-			if s.live() && s.begun {
-				if err := s.draw(); err != nil {
-					return err
-				}
+			if err := s.redraw(); err != nil {
+				return err
 			}
 		}
 	}
+}
+
+// redraw draws the table on a terminal again, with the times of now.
+func (s *picture) redraw() error {
+	if s.live() && s.begun {
+		return s.draw()
+	}
+	return nil
 }
 
 // wait returns after the next change, but not before the pause is over. Meanwhile it keeps the times on a
@@ -286,10 +292,8 @@ func (s *picture) wait(ctx context.Context, changes <-chan struct{}, pause time.
 		case <-changed:
 			return nil
 		case <-tick.C:
-			if s.live() && s.begun {
-				if err := s.draw(); err != nil {
-					return err
-				}
+			if err := s.redraw(); err != nil {
+				return err
 			}
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/waitgraph"
@@ -32,21 +31,16 @@ func (a *agent) blockers(ctx context.Context, c *toolCall) (*toolResult, error) 
 	if err != nil {
 		return nil, told(err)
 	}
-	link, err := a.link.connected(ctx)
+	survey, session, err := a.survey(ctx)
 	if err != nil {
 		return nil, told(err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, a.Timeout, conn.ErrUnreachable)
-	defer cancel()
-	session, err := link.Client.Session(ctx)
-	if err != nil {
-		return nil, told(err)
+	all := survey.Graph()
+	for i := range all {
+		all[i].Path = all[i].Dirs[0] // of its queue, also in a tree: leases are named by it
 	}
-	w, err := a.waits(ctx, link.Client)
-	if err != nil {
-		return nil, told(err)
-	}
-	b := &blockerWalk{Blocking: w, words: deadlock.Words{Graph: w.Graph, LockName: a.nameOf}, session: session.ID(), seen: make(map[int]bool)}
+	w := waitgraph.Analyze(all).Blocking()
+	b := &blockerWalk{Blocking: w, words: deadlock.Words{Graph: w.Graph, LockName: a.nameOf}, session: session, seen: make(map[int]bool)}
 	for _, o := range b.holders(k) {
 		b.visit(o, fmt.Sprintf("%s holds %s", b.called(o), term.Escape(k.name)))
 	}

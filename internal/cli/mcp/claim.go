@@ -50,7 +50,6 @@ type claim struct {
 	stuck   stuck
 }
 
-// claimLock returns the lock with a name.
 func (s *settings) claimLock(name string) (*claim, error) {
 	path, err := s.LockPath(name)
 	if err != nil {
@@ -114,7 +113,6 @@ func (k *claim) deadlock() error {
 	return nil
 }
 
-// locker returns the lock.
 func (k *claim) locker(c *zk.Client) holdfast.Locker {
 	opts := []holdfast.Option{
 		holdfast.WithOwner(k.owner), holdfast.WithReason(k.why), holdfast.WithLabels(k.labels),

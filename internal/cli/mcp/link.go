@@ -23,7 +23,6 @@ func newLink(s *settings, say *term.Sayer) *link {
 	return &link{settings: s, say: say, dialing: make(chan struct{}, 1)}
 }
 
-// connected returns the connection.
 func (l *link) connected(ctx context.Context) (*conn.Connection, error) {
 	select {
 	case l.dialing <- struct{}{}:

@@ -60,11 +60,11 @@ func (f *settings) checkAddresses() error {
 
 // reachable reports whether other machines can connect to addr.
 func (f *settings) reachable(flag, addr string) (bool, error) {
-	tcp, err := net.ResolveTCPAddr("tcp", addr)
+	open, err := term.Reachable(addr)
 	if err != nil {
 		return false, term.Usage("give an address such as 127.0.0.1:2181", "%s %s: %w", f.from.Name(flag), addr, err)
 	}
-	return tcp.IP == nil || !tcp.IP.IsLoopback(), nil
+	return open, nil
 }
 
 // listeners opens the addresses of --listen, --listen-tls and --unix. If it fails, it also returns the

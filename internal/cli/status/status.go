@@ -147,7 +147,6 @@ func readStatus(ctx context.Context, c *zk.Client, path string, layout *kind.Lay
 	return l, warned, nil
 }
 
-// outside returns the nodes that are not of the lock.
 func outside(nodes []holdfast.ForeignNode, l see.Lock) []holdfast.ForeignNode {
 	return slices.DeleteFunc(nodes, func(n holdfast.ForeignNode) bool {
 		return slices.ContainsFunc(l.Queue, func(p locks.Place) bool { return p.Path == n.Path }) || l.Kind == string(locks.Tree) && strings.HasPrefix(n.Kind, "the tree ") ||

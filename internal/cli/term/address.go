@@ -23,3 +23,9 @@ func LocalAddress(flag, hint, text string) (string, error) {
 	}
 	return net.JoinHostPort(host, port), nil
 }
+
+// Reachable reports whether other machines can connect to a TCP address at which this one listens.
+func Reachable(addr string) (bool, error) {
+	tcp, err := net.ResolveTCPAddr("tcp", addr)
+	return err == nil && (tcp.IP == nil || !tcp.IP.IsLoopback()), err
+}

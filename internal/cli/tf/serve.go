@@ -153,11 +153,11 @@ func (t *serveFlags) check() error {
 
 // reachable reports whether other machines can connect to addr.
 func reachable(flag, addr string) (bool, error) {
-	tcp, err := net.ResolveTCPAddr("tcp", addr)
+	open, err := term.Reachable(addr)
 	if err != nil {
 		return false, term.Usage("give an address such as 127.0.0.1:7482", "serve: %s %s: %w", flag, term.Cut(addr, 80), err)
 	}
-	return tcp.IP == nil || !tcp.IP.IsLoopback(), nil
+	return open, nil
 }
 
 // credentials reads the files.

@@ -120,7 +120,6 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	f.ends.Register(cmd)
 }
 
-// target returns the workspace of the flags.
 func (f *runFlags) target() (terraform.Workspace, error) {
 	project := f.project
 	if project == "" {

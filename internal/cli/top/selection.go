@@ -78,7 +78,6 @@ func (s *selection) inLine() int {
 	return 0
 }
 
-// selectRow selects a lock.
 func (s *selection) selectRow(row int) {
 	s.row = max(min(row, len(s.shown)-1), 0)
 	if l := s.lock(); l != nil && l.Key() != s.path {

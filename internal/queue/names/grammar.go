@@ -192,7 +192,6 @@ func formsOf(texts []string) []form {
 	return slices.Compact(forms)
 }
 
-// matches reports whether s is of the form.
 func (f form) matches(s string) bool {
 	head, tail, any := strings.Cut(string(f), "*")
 	if !any {

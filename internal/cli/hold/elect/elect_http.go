@@ -162,7 +162,6 @@ func (p *page) follow(c *conn.Connection, e *holdfast.Election) {
 	})
 }
 
-// followIn follows the election in one session.
 func (p *page) followIn(s *zk.Session, e *holdfast.Election) {
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
