@@ -109,13 +109,15 @@ func (k *killTable) ourRows() (rows []*killRow) {
 			r := &killRow{server: s.name, holder: form[0], kills: kills, signals: signals, goal: s.goal, oom: k.oom}
 			r.queued = func(ctx context.Context) error { return awaitKillQueue(ctx, k.bin, r.name(), env) }
 			switch form[0] {
-			case "Go program", "lock":
+			case "lock":
+				r.alone = true
+			case "Go program":
 				r.alone = true
 				if !s.bound && (*killsPerRow == 0 || s.name != "serve, TCP" && s.name != "Apache, three") {
 					continue
 				}
 				if !s.bound { // it has no watchdog
-					r.holder, r.goal, r.kills, r.signals = "holdfast, "+form[0], nil, *killsBeside, signals[:1]
+					r.holder, r.goal, r.kills, r.signals = "holdfast, Go program", nil, *killsBeside, signals[:1]
 				}
 			case "shard":
 				r.goal = &killGoal{s.goal.p50 + killSettle, s.goal.p99 + killSettle, s.goal.most + killSettle}

@@ -39,5 +39,10 @@ func ofEarlyEnds() []mutant {
 				{"internal/proc/proc_linux.go", "\tcase start != id.Start:", "\tcase start != id.Start && false:"}},
 			pkg: pkg, tests: []string{"TestClientsInOtherNamespaces"},
 		},
+		{
+			number: 1566, bug: "the watchdog of a lock command that is killed leaves its session to the timeout", where: "ours until 28 November",
+			edits: []edit{{"internal/cli/hold/lock.go", "\their.inherits(t.Will(t.hold.SessionID()))\n", "\their.inherits(\"\")\n"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^crash_tcp$"},
+		},
 	}
 }

@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"holdfast/internal/cli/who"
 	"holdfast/internal/locks"
 	"holdfast/internal/supervise"
+	"holdfast/internal/watchdog"
 )
 
 // NewLock returns the command lock.
@@ -76,7 +78,13 @@ func holdUntilTold(p *Plan, stdin bool) error {
 	if err != nil {
 		return err
 	}
-	k, signals := begin(p, os.Stderr, beside, Steps{}, supervise.StopSignals...)
+	var heir heir
+	defer heir.close()
+	steps := Steps{}
+	if !stdin { // a script may run on after the end of its lock --stdin, so that one has the timeout
+		steps.OnConnect = heir.appoint
+	}
+	k, signals := begin(p, os.Stderr, beside, steps, supervise.StopSignals...)
 	defer k.say.Flush()
 	var ended <-chan struct{}
 	if stdin {
@@ -88,6 +96,7 @@ func holdUntilTold(p *Plan, stdin bool) error {
 	}
 	defer t.Close()
 	go conn.WarnOfTick(t.hold.Context(), t.Client, p.Target.ZK, k.say)
+	heir.inherits(t.Will(t.hold.SessionID()))
 	if stdin {
 		// The script works under the lock. If it has ended, so does standard input.
 		_ = t.Guard(t.hold.Context())(os.Getppid())
@@ -115,6 +124,35 @@ func holdUntilTold(p *Plan, stdin bool) error {
 		return term.EndedBy(sig)
 	case <-t.hold.Lost():
 		return t.hold.Unlock() // its error has the cause of the loss
+	}
+}
+
+// An heir is a watchdog without a job: it closes the session of a lock command that is killed. There is none where the
+// server does that, see conn.Connection.Will.
+type heir struct{ watchdog *supervise.Supervisor }
+
+// appoint starts the watchdog. If that fails, the session has its timeout.
+func (h *heir) appoint(c *conn.Connection) {
+	s, err := c.Client.Session(context.Background())
+	if err != nil {
+		return
+	}
+	if will := c.Will(s.ID()); will != "" && h.watchdog == nil {
+		h.watchdog, _ = supervise.Start(watchdog.IsHost)
+		h.inherits(will)
+	}
+}
+
+// inherits names the session, which may be another one than before.
+func (h *heir) inherits(will string) {
+	if h.watchdog != nil {
+		h.watchdog.Bequeath(will)
+	}
+}
+
+func (h *heir) close() {
+	if h.watchdog != nil {
+		h.watchdog.Close()
 	}
 }
 
