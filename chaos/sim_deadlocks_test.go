@@ -119,10 +119,14 @@ func (d *diner) take(ctx context.Context, c *zk.Client, order []int) {
 	d.mu.Lock()
 	d.holders[path] = d
 	d.mu.Unlock()
-	(&worker{}).sleep(h.Context(), time.Duration(d.rng.IntN(300))*time.Millisecond)
-	if h.Err() == nil {
-		d.take(h.Context(), c, order[1:])
+	under, cancel := context.WithCancelCause(h.Context())
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	(&worker{}).sleep(under, time.Duration(d.rng.IntN(300))*time.Millisecond)
+	if under.Err() == nil {
+		d.take(under, c, order[1:])
 	}
+	stop()
+	cancel(nil)
 	d.mu.Lock()
 	if d.holders[path] == d {
 		delete(d.holders, path)

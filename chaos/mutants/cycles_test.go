@@ -41,7 +41,7 @@ func ofCycles() []mutant {
 		{
 			number: 1667, bug: "the locks beside a semaphore are not read by a caller that waits for its permits: its deadlock lasts", where: "–",
 			edits: []edit{{"lock.go", "wait.Locks[0] = strings.TrimSuffix(l.Path, l.Grammar.Semaphore.Turnstile)", "_ = strings.TrimSuffix"}},
-			pkg:   "deadlock", tests: []string{"TestOneVictimInEachCycle"},
+			pkg:   "deadlock", tests: []string{"TestLocksInSeveralDirectories"},
 		},
 		{
 			number: 1668, bug: "a caller at the head of a semaphore's queue does not look for deadlocks: it waits for ever", where: "–",
