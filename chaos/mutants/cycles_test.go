@@ -50,7 +50,7 @@ func ofCycles() []mutant {
 		},
 		{
 			number: 1669, bug: "an agent in a deadlock is not told what to release", where: "–",
-			edits: []edit{{"internal/cli/mcp/stuck.go", "return t.Token == token", "return t.Token > token"}},
+			edits: []edit{{"internal/cli/mcp/holds.go", "return t.Token == token", "return t.Token > token"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestAnAgentInADeadlockIsTold"},
 		},
 		{

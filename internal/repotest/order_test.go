@@ -56,7 +56,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/cli/mcp", pkg: "holdfast/internal/cli/mcp", atMost: 0,
-		order: `mcp blockers stuck list take release agent link holds endpoint news tool stream requests claim settings paths`,
+		order: `mcp blockers list take release agent link holds endpoint news tool stream requests claim stuck settings paths`,
 	},
 	{
 		dir: "internal/cli/top", pkg: "holdfast/internal/cli/top", atMost: 0,
