@@ -58,5 +58,15 @@ func ofCycles() []mutant {
 			edits: []edit{{"internal/cli/term/fault.go", "own.Code != ExitOverdue && own.Code != ExitDeadlock", "own.Code != ExitOverdue"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^deadlock_fail$"},
 		},
+		{
+			number: 1671, bug: "Detect with WithValue is accepted: the node has no mark, and the cycle lasts", where: "–",
+			edits: []edit{{"options.go", "o.given & (setValue | setHandoff | setKeep); o.given&setDetection != 0", "o.given & (setHandoff | setKeep); o.given&setDetection != 0"}},
+			pkg:   "deadlock", tests: []string{"TestOptionsThatHideTheMarkAreRefused"},
+		},
+		{
+			number: 1672, bug: "a waiter gives its readings up before a slow server has answered: the cycle lasts", where: "ours, while it was written",
+			edits: []edit{{"internal/cyclewatch/watch.go", "patience = 30 * time.Second", "patience = 300 * time.Millisecond"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfDeadlocks"},
+		},
 	}
 }
