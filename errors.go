@@ -17,7 +17,8 @@ var (
 	ErrNotHeld = errors.New("not held")
 	// ErrLost means that the lock ended before Unlock. The error wraps the reason.
 	ErrLost = tenure.ErrLost
-	// ErrDeadlock means that the context descends from a Hold of the same lock: the wait would never end.
+	// ErrDeadlock means that the context descends from a Hold of the same lock: the wait would never end. In package
+	// deadlock, it means that the wait was the victim of a cycle of waits.
 	ErrDeadlock = errors.New("would wait for a lock that this context already holds")
 	// ErrNoLeader means that nobody leads the Election. Only Leader returns it.
 	ErrNoLeader = errors.New("no leader")

@@ -23,7 +23,7 @@ import (
 //	Reentrant                           Mutex, RWMutex, NodeLock
 //	WithLocalHandoff, WithKeep          Mutex, RWMutex; without effect on the read side
 //	WithSupersede, WithQueueMax         the same; not with each other, WithValue, WithLocalHandoff or WithKeep
-//	deadlock.Detect (a package)         Mutex, RWMutex, Semaphore, Slots, Tree, Detached
+//	deadlock.Detect                     Mutex, RWMutex, Semaphore, Slots, Tree, Detached
 //
 // If a kind of lock cannot honour an option, or a time or a number is negative, every call on the lock fails with
 // zk.ErrBadArguments, and the error names the option and the kind.

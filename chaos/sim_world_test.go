@@ -103,13 +103,14 @@ type result struct {
 
 // options of a world that the seed does not decide.
 type options struct {
-	Skew    float64 // see world.skew; 0 leaves it to the seed
-	NoAdmin bool    // no faults of which a client cannot be told in time
-	Shards  bool    // every client has a worker of shards, see sim_shards_test.go
-	GoOn    bool    // continue after a violation, to count them
-	Once    bool    // workers call a Once, too; see startOnces
-	Lasting string  // the kind of what outlasts holders; "" leaves it out, see sim_lasting_test.go
-	Locks   string  // the kind of locks; "" leaves it to the seed, among those of chooseLocks
+	Skew      float64 // see world.skew; 0 leaves it to the seed
+	NoAdmin   bool    // no faults of which a client cannot be told in time
+	Shards    bool    // every client has a worker of shards, see sim_shards_test.go
+	GoOn      bool    // continue after a violation, to count them
+	Deadlocks bool    // workers take locks in random orders, too; see startDiners
+	Once      bool    // workers call a Once, too; see startOnces
+	Lasting   string  // the kind of what outlasts holders; "" leaves it out, see sim_lasting_test.go
+	Locks     string  // the kind of locks; "" leaves it to the seed, among those of chooseLocks
 }
 
 // simulate runs one world. Violations are in the result; a goroutine that does not end makes the bubble
@@ -371,6 +372,9 @@ func (w *world) run(o options) {
 	checks := w.invite(visit, &guests, locks)
 	if o.Once {
 		checks = append(checks, w.startOnces(ctx, &workers))
+	}
+	if o.Deadlocks {
+		checks = append(checks, w.startDiners(ctx, &workers))
 	}
 	if o.Lasting != "" {
 		checks = append(checks, w.startLasting(ctx, &workers, o.Lasting))

@@ -315,12 +315,44 @@ func TestTheEarlierLocksOfAMultiLockCount(t *testing.T) {
 		must(t, err)
 		var done sync.WaitGroup
 		done.Go(func() {
-			_, err := holdfast.NewMultiLock(mutex.of(c, 0, true, deadlock.Detect()), mutex.of(c, 1, true, deadlock.Detect())).Lock(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			_, err := holdfast.NewMultiLock(mutex.of(c, 0, true, deadlock.Detect()), mutex.of(c, 1, true, deadlock.Detect())).Lock(ctx)
 			if !errors.Is(err, holdfast.ErrDeadlock) {
 				t.Errorf("%v; want a deadlock", err)
 			}
 		})
 		synctest.Wait()
+		h, err := mutex.of(other, 0, true).Lock(b.Context())
+		must(t, err)
+		must(t, h.Unlock())
+		must(t, b.Unlock())
+		done.Wait()
+	})
+}
+
+// The locks of a cycle can be in several directories.
+func TestLocksInSeveralDirectories(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c, other := srv.Client(), srv.Client()
+		permit := func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewSemaphore(c, "/pools/pool", 1, opts...).Locker(1)
+		}
+		a, err := mutex.of(c, 0, false).Lock(t.Context())
+		must(t, err)
+		b, err := permit(other).Lock(t.Context())
+		must(t, err)
+		var done sync.WaitGroup
+		done.Go(func() {
+			ctx, cancel := context.WithTimeout(a.Context(), within)
+			defer cancel()
+			if _, err := permit(c, deadlock.Detect()).Lock(ctx); !errors.Is(err, holdfast.ErrDeadlock) {
+				t.Errorf("%v; want a deadlock", err)
+			}
+			must(t, a.Unlock())
+		})
 		h, err := mutex.of(other, 0, true).Lock(b.Context())
 		must(t, err)
 		must(t, h.Unlock())

@@ -40,8 +40,8 @@ func ofCycles() []mutant {
 		},
 		{
 			number: 1667, bug: "the locks beside a semaphore are not read by a caller that waits for its permits: its deadlock lasts", where: "–",
-			edits: []edit{{"lock.go", "wait.Locks[0] = strings.TrimSuffix(l.Path, l.Grammar.Semaphore.Turnstile)", "wait.Locks[0] = l.Path"}},
-			pkg:   "deadlock", tests: []string{"TestOneVictimInEachCycle"},
+			edits: []edit{{"lock.go", "wait.Locks[0] = strings.TrimSuffix(l.Path, l.Grammar.Semaphore.Turnstile)", "_ = strings.TrimSuffix"}},
+			pkg:   "deadlock", tests: []string{"TestLocksInSeveralDirectories"},
 		},
 		{
 			number: 1668, bug: "a caller at the head of a semaphore's queue does not look for deadlocks: it waits for ever", where: "–",
@@ -50,13 +50,23 @@ func ofCycles() []mutant {
 		},
 		{
 			number: 1669, bug: "an agent in a deadlock is not told what to release", where: "–",
-			edits: []edit{{"internal/cli/mcp/stuck.go", "return t.Token == token", "return t.Token > token"}},
+			edits: []edit{{"internal/cli/mcp/holds.go", "return t.Token == token", "return t.Token > token"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestAnAgentInADeadlockIsTold"},
 		},
 		{
 			number: 1670, bug: "run that was the victim of a deadlock exits with 125, like one that has failed", where: "–",
 			edits: []edit{{"internal/cli/term/fault.go", "own.Code != ExitOverdue && own.Code != ExitDeadlock", "own.Code != ExitOverdue"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^deadlock_fail$"},
+		},
+		{
+			number: 1671, bug: "Detect with WithValue is accepted: the node has no mark, and the cycle lasts", where: "–",
+			edits: []edit{{"options.go", "o.given & (setValue | setHandoff | setKeep); o.given&setDetection != 0", "o.given & (setHandoff | setKeep); o.given&setDetection != 0"}},
+			pkg:   "deadlock", tests: []string{"TestOptionsThatHideTheMarkAreRefused"},
+		},
+		{
+			number: 1672, bug: "a waiter gives its readings up before a slow server has answered: the cycle lasts", where: "ours, while it was written",
+			edits: []edit{{"internal/cyclewatch/watch.go", "patience = 30 * time.Second", "patience = 300 * time.Millisecond"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfDeadlocks"},
 		},
 	}
 }

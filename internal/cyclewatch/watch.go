@@ -38,6 +38,8 @@ type Watch struct {
 	credit  int              // readings after changes
 	earned  time.Time        // the last credit
 	session int64
+	seen    bool // the last reading had places of the client
+	unseen  int  // readings that had none
 	told    *Found
 }
 
@@ -78,10 +80,12 @@ const (
 	share = 10
 	// burst is how many readings may follow changes at once, and earn the time after which there may be another.
 	burst, earn = 20, 5 * time.Second
-	// patience limits a reading.
-	patience = 10 * time.Second
+	// patience limits a reading, with those that confirm it. A server that is behind can take seconds for each of them.
+	patience = 30 * time.Second
 	// most is how many directories are looked at for changes, and mostNodes how many nodes a reading keeps.
 	most, mostNodes = 200, 50_000
+	// patient is how many readings in a row may miss the client's places.
+	patient = 10
 	// certain is how long a victim waits before it reads the cycle again and gives up.
 	certain = 500 * time.Millisecond
 )
@@ -117,7 +121,7 @@ func (w *Watch) look(ctx context.Context) (*Found, error) {
 	}
 	now := time.Now()
 	if session.ID() != w.session { // its places are new
-		w.session, w.changes, w.next, w.pause, w.credit, w.earned = session.ID(), nil, now, firstPause, burst, now
+		w.session, w.changes, w.next, w.pause, w.credit, w.earned, w.unseen = session.ID(), nil, now, firstPause, burst, now, 0
 	}
 	for ; w.credit < burst && now.Sub(w.earned) >= earn; w.earned = w.earned.Add(earn) {
 		w.credit++
@@ -139,6 +143,10 @@ func (w *Watch) look(ctx context.Context) (*Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	d, err := w.read(ctx)
+	if err != nil || !w.seen && w.unseen < patient {
+		w.unseen++
+		w.pause = step // there was no answer, or the server does not show the client's places yet
+	}
 	end := time.Now()
 	w.rest = end.Add((share - 1) * end.Sub(now))
 	w.next = end.Add(w.pause)
@@ -170,6 +178,7 @@ func (w *Watch) read(ctx context.Context) (*Found, error) {
 		found = w.own(found)
 		g := waitgraph.Analyze(found)
 		me, ok := g.OwnerOfSession(w.session)
+		w.seen = ok
 		if dirs = nil; ok {
 			dirs = directories(g, me)
 		}

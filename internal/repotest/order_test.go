@@ -55,8 +55,8 @@ var readings = []reading{
 		order: `doc list ahead slots detached detect layout attempt grammar contender`,
 	},
 	{
-		dir: "internal/cli/mcp", pkg: "holdfast/internal/cli/mcp", atMost: 1,
-		order: `mcp blockers list take release agent link holds endpoint news tool stream requests stuck claim settings paths`,
+		dir: "internal/cli/mcp", pkg: "holdfast/internal/cli/mcp", atMost: 0,
+		order: `mcp blockers list take release agent link holds endpoint news tool stream requests claim stuck settings paths`,
 	},
 	{
 		dir: "internal/cli/top", pkg: "holdfast/internal/cli/top", atMost: 0,

@@ -156,7 +156,9 @@ func TestThreadsAreToldInCycles(t *testing.T) {
 // The yielder of a cycle is its youngest place that says so, whoever else is in it. Places outside it do not count.
 func TestTheYoungestOfThoseThatYield(t *testing.T) {
 	yields := func(p Place) Place { p.Yields = true; return p }
-	pair := func(second, first Place) []Lock { return []Lock{plain("a", at(1, 1), second), plain("b", at(2, 2), first)} }
+	pair := func(second, first Place) []Lock {
+		return []Lock{plain("a", at(1, 1), second), plain("b", at(2, 2), first)}
+	}
 	for _, tt := range []struct {
 		name  string
 		locks []Lock

@@ -11,6 +11,7 @@ import (
 	"holdfast"
 	"holdfast/internal/budget"
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/outer"
 	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
@@ -174,7 +175,7 @@ func (k *claim) waitFor(ctx context.Context, c *conn.Connection, left time.Durat
 	defer stop()
 	bounded, giveUp := context.WithCancelCause(bounded)
 	defer giveUp(nil)
-	go k.stuck.watch(bounded, k, c, giveUp)
+	go k.stuck.watch(bounded, k.cycles(c), k.name, giveUp)
 	h, err := k.locker(c.Client).Lock(bounded)
 	switch {
 	case errors.Is(err, errAgentWaited):
@@ -187,6 +188,14 @@ func (k *claim) waitFor(ctx context.Context, c *conn.Connection, left time.Durat
 		return nil, k.failed(err)
 	}
 	return h, nil
+}
+
+// cycles returns what looks for deadlocks of a wait.
+func (k *claim) cycles(c *conn.Connection) deadlock.Watch {
+	return deadlock.Watch{
+		Client: c.Client, Prefixes: deadlock.Prefixes(k.Flags, append(outer.Paths(k.target.URL), k.queues()...)), LockName: k.nameOf,
+		Yield: k.yields, Called: "you", End: "release what you hold",
+	}
 }
 
 // lonely fails if a queue has nodes beside it that look like places, but have names of no layout: their owners may hold

@@ -3,6 +3,7 @@ package mcp
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -122,4 +123,16 @@ func (o *holds) choose(id string) (chosen []*agentHold, ids []string, before boo
 	}
 	n, err := strconv.Atoi(id)
 	return chosen, ids, err == nil && n >= 1 && n <= o.last
+}
+
+// withToken returns the id and the name of the Hold with a token, or "".
+func (o *holds) withToken(token int64) (id, name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, h := range o.all {
+		if slices.ContainsFunc(h.hold.Tokens(), func(t holdfast.LockToken) bool { return t.Token == token }) {
+			return h.id, h.name
+		}
+	}
+	return "", ""
 }

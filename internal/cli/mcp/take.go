@@ -91,24 +91,24 @@ func (a *agent) take(ctx context.Context, call *toolCall, k *claim) (*toolResult
 	if err != nil {
 		return nil, told(err)
 	}
-	stop := report(ctx, call, k, c, a.holds)
+	stop := report(ctx, call, k, c, a.holds.withToken)
 	h, err := k.acquire(ctx, c)
 	stop()
 	if f, ok := errors.AsType[*term.Fault](err); ok && f.Code == term.ExitDeadlock {
 		data := map[string]any{"held": false, "lock": k.name}
-		k.stuck.answered(data, a.holds)
-		return answer("NOT HELD: "+k.stuck.text(a.holds)+" This call has given up, so that the others can go on.", data), nil
+		k.stuck.answered(data, a.holds.withToken)
+		return answer("NOT HELD: "+k.stuck.text(a.holds.withToken)+" This call has given up, so that the others can go on.", data), nil
 	}
 	if f, ok := errors.AsType[*term.Fault](err); ok && f.Code == term.ExitBusy {
 		if own := a.holds.conflicting(k); own != nil { // another call has acquired it during the wait
 			return heldByYou(k, own), nil
 		}
 		text := fmt.Sprintf("NOT HELD: %s. Do not start the work. Do something else, or call again to wait longer; blockers says whom the holder waits for.", term.Escape(f.Error()))
-		if cycle := k.stuck.text(a.holds); cycle != "" {
+		if cycle := k.stuck.text(a.holds.withToken); cycle != "" {
 			text = fmt.Sprintf("NOT HELD: %s. Do not start the work. %s", term.Escape(f.Error()), cycle)
 		}
 		data := map[string]any{"held": false, "lock": k.name}
-		k.stuck.answered(data, a.holds)
+		k.stuck.answered(data, a.holds.withToken)
 		return answer(text, data), nil
 	}
 	if err != nil {
@@ -134,7 +134,7 @@ func heldByYou(k *claim, own *agentHold) *toolResult {
 const reportEvery = 5 * time.Second
 
 // report tells the client how a wait gets on, until the caller calls stop.
-func report(ctx context.Context, call *toolCall, k *claim, c *conn.Connection, held *holds) (stop func()) {
+func report(ctx context.Context, call *toolCall, k *claim, c *conn.Connection, hold own) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -149,7 +149,7 @@ func report(ctx context.Context, call *toolCall, k *claim, c *conn.Connection, h
 			if _, why := k.blocker(ctx, c.Client); why != "" {
 				text += ", " + why
 			}
-			if cycle := k.stuck.text(held); cycle != "" {
+			if cycle := k.stuck.text(hold); cycle != "" {
 				text += ". " + cycle
 			}
 			if ctx.Err() == nil {
