@@ -340,7 +340,7 @@ func ExampleSlots() {
 
 	workers := holdfast.NewSlots(c, "/holdfast/slots/snowflake", 1024)
 	for range 2 {
-		h, err := workers.Acquire(ctx)
+		h, err := workers.Acquire(ctx, 1)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -376,7 +376,7 @@ func ExampleSlots_Acquire() {
 	ports := holdfast.NewSlots(c, "/holdfast/slots/ports", 10)
 	remembered := 3
 	for range 2 {
-		h, err := ports.Acquire(ctx, remembered)
+		h, err := ports.Acquire(ctx, 1, remembered)
 		if err != nil {
 			log.Fatal(err)
 		}

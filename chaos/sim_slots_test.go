@@ -110,9 +110,9 @@ func slotSpec(w *world, path string) lockSpec {
 			}
 			ls = append(ls, locker{
 				parts: []chaos.Op{{Lock: path, Type: chaos.Semaphore, Limit: n}}, semaphore: s,
-				lock: func(ctx context.Context) (*holdfast.Hold, error) { return noted(s.Acquire(ctx, wish)) },
+				lock: func(ctx context.Context) (*holdfast.Hold, error) { return noted(s.Acquire(ctx, 1, wish)) },
 				try: func(ctx context.Context) (*holdfast.Hold, error) {
-					return noted(s.TryAcquire(ctx, wish))
+					return noted(s.TryAcquire(ctx, 1, wish))
 				},
 			})
 		}

@@ -331,7 +331,7 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 		one(path, chaos.Semaphore)
 		a.Locks[0].Limit = slotCount
 		wish := rng.IntN(slotCount+2) - 1 // sometimes none, and sometimes one that does not exist
-		l = holdfast.NewSlots(z, path, slotCount).Locker(wish)
+		l = holdfast.NewSlots(z, path, slotCount).Locker(1, wish)
 	case 7, 8:
 		path, below := chaosPath("tree", i), treePaths[rng.IntN(len(treePaths))]
 		a.Tree, a.Locks = true, chaos.TreeLocks(path, below)

@@ -273,7 +273,7 @@ func slotWhileServersAreKilled(t *testing.T, z *peers.ZooKeeper) error {
 		s := holdfast.NewSlots(dialURL(t, z.URL(), func(cfg *zk.Config) { cfg.SessionTimeout = 10 * time.Second }), "/slots", slots)
 		all.Go(func() {
 			for over.Err() == nil {
-				h, err := s.Acquire(ctx)
+				h, err := s.Acquire(ctx, 1)
 				if err != nil {
 					mu.Lock()
 					defer mu.Unlock()

@@ -158,8 +158,8 @@ func TestKinds(t *testing.T) {
 	kazoo := holdfast.WithLayout(layout.Kazoo)
 	hold(holdfast.NewSemaphore(a, "/kpool", 1, kazoo).Locker(1))
 	waitBehind(t, b, holdfast.NewSemaphore(b, "/kpool", 1, kazoo).Locker(1))
-	hold(holdfast.NewSlots(a, "/ids", 1).Locker())
-	waitBehind(t, b, holdfast.NewSlots(b, "/ids", 1).Locker())
+	hold(holdfast.NewSlots(a, "/ids", 1).Locker(1))
+	waitBehind(t, b, holdfast.NewSlots(b, "/ids", 1).Locker(1))
 	hold(holdfast.NewNodeLock(a, "/node"))
 	// A writer that has taken the read side, too, has one place.
 	w := hold(holdfast.NewRWMutex(a, "/rw"))
