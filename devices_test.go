@@ -108,6 +108,31 @@ func TestSlotsAreTakenAllOrNone(t *testing.T) {
 	})
 }
 
+// One of the slots is removed by hand before the caller has seen it. The caller gives the others back, and begins anew.
+func TestSlotThatIsRemovedBeforeItIsSeen(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, s := client(t, srv), slots(t, srv, 4)
+		unlock(t, acquire(t, s, 0))
+		synctest.Wait()
+		removed := false
+		srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action {
+			if path == slotNode(1) && !removed {
+				removed = true
+				remove(t, c, path)
+			}
+			return zktest.Pass
+		})
+		h := lock(t, s.Locker(3))
+		wantSlots(t, h, 0, 1, 2)
+		if !removed {
+			t.Error("nothing was removed: the test shows nothing")
+		}
+		wantOf(t, s, 1, 4)
+		unlock(t, h)
+		wantOf(t, s, 4, 4)
+	})
+}
+
 // A caller for whom slots are free waits behind one that needs more of them. Otherwise small callers could take each slot
 // as it becomes free.
 func TestSmallCallersDoNotStarveALargeOne(t *testing.T) {
