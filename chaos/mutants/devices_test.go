@@ -35,11 +35,6 @@ func ofDevices() []mutant {
 			tests: []string{"TestSeveralSlotsAtOnce"},
 		},
 		{
-			number: 1646, bug: "a slot that is preferred twice counts twice", where: "–",
-			edits: []edit{{"slots.go", "\t\t\ttaken[number] = true\n\t\t\tchosen", "\t\t\tchosen"}},
-			tests: []string{"TestSeveralSlotsAtOnce"},
-		},
-		{
 			number: 1647, bug: "the slots of a Hold are in the order of the wishes", where: "–",
 			edits: []edit{{"slots.go", "\tslices.Sort(chosen)\n", ""}},
 			tests: []string{"TestSeveralSlotsAtOnce"},
