@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log"
+	"os"
+	"os/exec"
+	"strings"
 	"sync"
 	"time"
 
@@ -340,7 +343,7 @@ func ExampleSlots() {
 
 	workers := holdfast.NewSlots(c, "/holdfast/slots/snowflake", 1024)
 	for range 2 {
-		h, err := workers.Acquire(ctx)
+		h, err := workers.Acquire(ctx, 1)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -376,7 +379,7 @@ func ExampleSlots_Acquire() {
 	ports := holdfast.NewSlots(c, "/holdfast/slots/ports", 10)
 	remembered := 3
 	for range 2 {
-		h, err := ports.Acquire(ctx, remembered)
+		h, err := ports.Acquire(ctx, 1, remembered)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -386,6 +389,43 @@ func ExampleSlots_Acquire() {
 	// Output:
 	// : 8003
 	// : 8000
+}
+
+// A job takes two of the four GPUs of a machine, all or none. A job that needs all of them waits in line, and no
+// smaller one overtakes it.
+func ExampleSlots_Acquire_several() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	gpus := holdfast.NewSlots(c, "/holdfast/locks/gpu", 4)
+	other, err := gpus.Acquire(ctx, 1, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer other.Unlock()
+	err = holdfast.Do(ctx, gpus.Locker(2), func(ctx context.Context) error {
+		h, _ := holdfast.FromContext(ctx)
+		visible := strings.Trim(strings.ReplaceAll(fmt.Sprint(h.Slots()), " ", ","), "[]")
+		job := exec.CommandContext(ctx, "sh", "-c", "echo training on $CUDA_VISIBLE_DEVICES")
+		job.Env = append(os.Environ(), "CUDA_VISIBLE_DEVICES="+visible)
+		out, err := job.Output()
+		fmt.Print(string(out))
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = gpus.TryAcquire(ctx, 4)
+	fmt.Println(err)
+	// Output:
+	// training on 0,2
+	// holdfast: try acquire /holdfast/locks/gpu: locked by another
 }
 
 // Many goroutines of one program want one lock: they hand it on locally.

@@ -86,7 +86,7 @@ func (h *Hold) Token() int64 { return h.first().Token }
 
 // A LockToken is the fencing token of one lock.
 type LockToken struct {
-	Path string // of the lock; of a Slots the node of the slot, whose tokens grow on their own
+	Path string // of the lock; of a Slots the node of one slot, whose tokens grow on their own
 	// Layout names the lock's layout by its forms, since locks of different forms can have
 	// one path: curator, kazoo or another of this package's, as ParseLayout takes them;
 	// named:NAME for one of several in a directory; form:… for a program's own, with its
@@ -97,16 +97,18 @@ type LockToken struct {
 }
 
 // Tokens are the fencing tokens in the order in which the locks were acquired; of a [Tree] the root's comes first.
-// Only a MultiLock and a Tree have more than one. Each guards the resource of its own lock: no function of several
+// Only a MultiLock, a Tree and several slots have more than one. Each guards the resource of its own lock: no function of several
 // tokens grows with every tenure.
 func (h *Hold) Tokens() []LockToken {
-	tokens := make([]LockToken, len(h.tenures))
-	for i, t := range h.tenures {
-		path := t.Path
-		if t.Kind == queue.Slots {
-			path = t.Places[0].Path()
+	tokens := make([]LockToken, 0, len(h.tenures))
+	for _, t := range h.tenures {
+		if t.Kind != queue.Slots {
+			tokens = append(tokens, LockToken{Path: t.Path, Layout: t.Grammar.Label, Token: t.Places[0].Token})
+			continue
 		}
-		tokens[i] = LockToken{Path: path, Layout: t.Grammar.Label, Token: t.Places[0].Token}
+		for _, p := range t.Places {
+			tokens = append(tokens, LockToken{Path: p.Path(), Layout: t.Grammar.Label, Token: p.Token})
+		}
 	}
 	return tokens
 }

@@ -724,7 +724,7 @@ func TestFunctionsRefuseTheWrongHold(t *testing.T) {
 			return lock(t, holdfast.NewSemaphore(c, lockPath, 1).Locker(1))
 		},
 		"slot": func(t *testing.T, _ *zktest.Server, c *zk.Client) *holdfast.Hold {
-			return lock(t, holdfast.NewSlots(c, lockPath, 2).Locker())
+			return lock(t, holdfast.NewSlots(c, lockPath, 2).Locker(1))
 		},
 		"node lock": func(t *testing.T, _ *zktest.Server, c *zk.Client) *holdfast.Hold {
 			return lock(t, holdfast.NewNodeLock(c, lockPath))

@@ -36,7 +36,7 @@ func uses() []use {
 		{"semaphore of kazoo", func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithLayout(layout.Kazoo)).Locker(1)
 		}},
-		{"slots", func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() }},
+		{"slots", func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker(1) }},
 		{"node", func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) }},
 		{"reader", func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath).RLocker() }},
 	}
@@ -363,7 +363,7 @@ func plainAt(path string) []party {
 		{name: "semaphore of kazoo", enter: tries(func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(layout.Kazoo)).Locker(1)
 		})},
-		{name: "slots", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() })},
+		{name: "slots", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker(1) })},
 		{name: "node", enter: tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, path) })},
 		{name: "own layout", enter: tries(func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.Layout{Name: "own", Mutex: "job.{uuid}.", Exclusive: []string{"job.*."}}))
@@ -621,7 +621,7 @@ func TestTreeSeesALockThatChangesItsNode(t *testing.T) {
 		"semaphore of kazoo": tries(func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewSemaphore(c, path, 2, holdfast.WithLayout(layout.Kazoo)).Locker(1)
 		}),
-		"slots": tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() }),
+		"slots": tries(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker(1) }),
 		"detached": func(ctx context.Context, c *zk.Client) (func() error, error) {
 			d := holdfast.NewDetached(c, path, 0)
 			claim, err := d.TryLock(ctx)
@@ -924,7 +924,7 @@ func TestTreesBesideOtherKindsUnderFaults(t *testing.T) {
 		case 0:
 			return holdfast.NewSemaphore(c, path, 3).Locker(1)
 		case 1:
-			return holdfast.NewSlots(c, path, 3).Locker()
+			return holdfast.NewSlots(c, path, 3).Locker(1)
 		case 2:
 			return holdfast.NewNodeLock(c, path+"/node")
 		case 3:

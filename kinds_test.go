@@ -54,7 +54,10 @@ func kinds() []kind {
 			return holdfast.NewSemaphore(c, lockPath, 3).Locker(3)
 		}},
 		{name: "slots", nodes: 1, inside: holdfast.ErrLocked, reused: true, of: func(c *zk.Client) holdfast.Locker {
-			return holdfast.NewSlots(c, lockPath, 1).Locker()
+			return holdfast.NewSlots(c, lockPath, 1).Locker(1)
+		}},
+		{name: "three slots", nodes: 3, inside: holdfast.ErrLocked, reused: true, of: func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewSlots(c, lockPath, 3).Locker(3)
 		}},
 		{name: "node lock", nodes: 1, inside: holdfast.ErrDeadlock, unfair: true, reused: true, of: func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewNodeLock(c, lockPath)
@@ -642,14 +645,16 @@ func TestNoEndOfAHoldHitsTheNodeOfASuccessor(t *testing.T) {
 			if !k.reused {
 				t.Skip("no name comes back")
 			}
-			other := client(t, srv)
-			h := lock(t, k.of(client(t, srv)))
+			c, other := client(t, srv), client(t, srv)
+			h := lock(t, k.of(c))
 			w := wait(t.Context(), k.of(other))
 			if end == nil {
 				dropOnce(srv, zkproto.OpDelete, zktest.DropReply)
 				unlock(t, h)
 			} else {
-				remove(t, other, h.Path())
+				for _, node := range heldBy(t, c, k) {
+					remove(t, other, node)
+				}
 			}
 			next := w.got(t)
 			if end != nil {
@@ -752,8 +757,10 @@ func TestManyCallersUnderFaults(t *testing.T) {
 			return holdfast.NewSemaphore(c, lockPath, 3, holdfast.WithLayout(layout)).Locker(1 + i%2), int32(1 + i%2)
 		}, ops})
 	}
-	all = append(all, crowd{kind{name: "three slots"}, 3, func(c *zk.Client, i int) (holdfast.Locker, int32) {
-		return holdfast.NewSlots(c, lockPath, 3).Locker(i%5 - 1), 1
+	all = append(all, crowd{kind{name: "one of three slots"}, 3, func(c *zk.Client, i int) (holdfast.Locker, int32) {
+		return holdfast.NewSlots(c, lockPath, 3).Locker(1, i%5-1), 1
+	}, ops}, crowd{kind{name: "one to three of three slots"}, 3, func(c *zk.Client, i int) (holdfast.Locker, int32) {
+		return holdfast.NewSlots(c, lockPath, 3).Locker(1+i%3, i%5-1), int32(1 + i%3)
 	}, ops})
 	for _, k := range all {
 		if k.room == 0 {
@@ -794,7 +801,13 @@ func TestManyCallersUnderFaults(t *testing.T) {
 								mu.Lock()
 								turns, out = turns+1, out+takes
 								most = max(most, out)
-								if slot := h.Slot(); k.room == 1 || slot >= 0 {
+								numbers := h.Slots()
+								if k.room == 1 {
+									numbers = []int{0}
+								} else if len(numbers) > 0 && len(numbers) != int(takes) {
+									t.Errorf("slots %v; want %d of them", numbers, takes)
+								}
+								for _, slot := range numbers {
 									if held[slot] {
 										t.Errorf("two hold the lock or slot %d", slot)
 									}
@@ -807,7 +820,9 @@ func TestManyCallersUnderFaults(t *testing.T) {
 								time.Sleep(5 * time.Millisecond)
 								mu.Lock()
 								out -= takes
-								held[h.Slot()] = false
+								for _, slot := range numbers {
+									held[slot] = false
+								}
 								mu.Unlock()
 								unlock(t, h)
 							}

@@ -209,7 +209,7 @@ func TestTryLockOutlastsTheRemovalOfItsNode(t *testing.T) {
 		{"writer", lockPath, writeAt},
 		{"reader", lockPath, readAt},
 		{"semaphore", lockPath + "/locks", func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker(1) }},
-		{"slots", lockPath + "/slot-queue", func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() }},
+		{"slots", lockPath + "/slot-queue", func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker(1) }},
 		{"multi", lockPath, func(c *zk.Client) holdfast.Locker { return holdfast.NewMultiLock(mutexAt(c)) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -808,7 +808,7 @@ func TestLocksOnAServerWithoutContainers(t *testing.T) {
 			"mutex":     func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewMutex(c, path) },
 			"writer":    func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path) },
 			"semaphore": func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSemaphore(c, path, 2).Locker(1) },
-			"slots":     func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker() },
+			"slots":     func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSlots(c, path, 2).Locker(1) },
 			"node":      func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewNodeLock(c, path) },
 			"tree":      func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewTree(c, "/tree").Path(path[1:]) },
 		} {
@@ -920,7 +920,7 @@ func TestARequestThatAlwaysFailsIsNamed(t *testing.T) {
 		}},
 		{"slots", zkproto.OpMulti, "multi", func(s setup) error {
 			s.breakIt()
-			return locked(holdfast.NewSlots(s.c, "/slots", 2).Acquire(s.ctx))
+			return locked(holdfast.NewSlots(s.c, "/slots", 2).Acquire(s.ctx, 1))
 		}},
 		{"node", zkproto.OpCreate2, "create /", func(s setup) error {
 			s.breakIt()

@@ -97,7 +97,7 @@ func (p part) deadlocks(ctx context.Context, wait bool) bool {
 	return len(held) > 0 && (p.tree || p.lock.joins(held, side) == nil)
 }
 
-// The strengths of a read-write lock's sides; a Mutex is a writer. A semaphore's is the number of permits.
+// The strengths of a read-write lock's sides; a Mutex is a writer. Of permits and slots it is their number.
 const (
 	readStrength = iota
 	writeStrength
@@ -105,7 +105,7 @@ const (
 
 // NewMultiLock makes one lock of several locks of this package, in any order. An Election cannot be among them. The
 // same lock may be named several times. It is acquired once, in its strongest form: as writer rather than as reader,
-// and with the largest number of permits. Lock fails with zk.ErrBadArguments if two locks cannot be ordered or would
+// and with the largest number of permits or slots. Lock fails with zk.ErrBadArguments if two locks cannot be ordered or would
 // wait for each other, or if the same lock has two values of WithACL or WithValue.
 func NewMultiLock(ls ...Locker) *MultiLock {
 	m := &MultiLock{}
@@ -149,8 +149,8 @@ func partsOf(l Locker) ([]part, error) {
 		return []part{{Locker: l, lock: &l.m.lock, strength: readStrength}}, nil
 	case permits:
 		return []part{{Locker: l, lock: &l.s.lock, strength: l.n}}, nil
-	case slot:
-		return []part{{Locker: l, lock: &l.s.semaphore.lock}}, nil
+	case someSlots:
+		return []part{{Locker: l, lock: &l.s.semaphore.lock, strength: l.n}}, nil
 	case *NodeLock:
 		return []part{{Locker: l, lock: &l.lock}}, nil
 	case *MultiLock:

@@ -280,7 +280,7 @@ func TestMultiLockWaitsForNobodyThatWaitsForItsHold(t *testing.T) {
 		"writer":    func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path) },
 		"reader":    func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path).RLocker() },
 		"Semaphore": func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSemaphore(c, path, 1).Locker(1) },
-		"Slots":     func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSlots(c, path, 1).Locker() },
+		"Slots":     func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSlots(c, path, 1).Locker(1) },
 		"NodeLock":  func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewNodeLock(c, path) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -177,12 +177,12 @@ func TestObserverIsToldTheStoryOfALock(t *testing.T) {
 		"slots": {
 			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
 				s := holdfast.NewSlots(c, lockPath, 1, observed(d))
-				h := lock(t, s.Locker())
-				_, err := s.TryAcquire(t.Context())
+				h := lock(t, s.Locker(1))
+				_, err := s.TryAcquire(t.Context(), 1)
 				wantErr(t, err, holdfast.ErrLocked)
 				unlock(t, h)
 			},
-			[]string{"queued: acquire /l", "acquired: acquire /l (1)", "queued: try acquire /l", "acquired: try acquire /l: locked by another (2)", "released: acquire /l (1)"},
+			[]string{"queued: acquire /l ×1", "acquired: acquire /l ×1 (1)", "queued: try acquire /l ×1", "acquired: try acquire /l ×1: locked by another (2)", "released: acquire /l ×1 (1)"},
 		},
 		"an election": {
 			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
@@ -482,7 +482,7 @@ var taken = map[string]func(ctx context.Context, c *zk.Client, opts ...holdfast.
 		return holdfast.NewSemaphore(c, lockPath, 2, opts...).Locker(2)
 	}),
 	"slot": giveBack(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
-		return holdfast.NewSlots(c, lockPath, 2, opts...).Locker()
+		return holdfast.NewSlots(c, lockPath, 2, opts...).Locker(1)
 	}),
 	"node lock": giveBack(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 		return holdfast.NewNodeLock(c, lockPath, opts...)

@@ -156,7 +156,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		})},
 		{"a Semaphore", queue, semaphore},
 		{"a Slots", notes + "WithObserver", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
-			return holdfast.NewSlots(c, lockPath, 2, opts...).Locker()
+			return holdfast.NewSlots(c, lockPath, 2, opts...).Locker(1)
 		})},
 		{"a NodeLock", notes + "WithObserver Reentrant", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewNodeLock(c, lockPath, opts...)

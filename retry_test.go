@@ -461,7 +461,7 @@ func TestAttemptsPauseWhenTheirNodesAreRemoved(t *testing.T) {
 		"line":        of(mutex(holdfast.WithLocalHandoff(3)), false),
 		"kept":        of(mutex(holdfast.WithKeep(time.Second)), false),
 		"semaphore":   of(func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker(1) }, false),
-		"slots":       of(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 1).Locker() }, false),
+		"slots":       of(func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 1).Locker(1) }, false),
 		"several":     of(func(c *zk.Client) holdfast.Locker { return holdfast.NewMultiLock(mutex()(c)) }, false),
 		"try several": of(func(c *zk.Client) holdfast.Locker { return holdfast.NewMultiLock(mutex()(c)) }, true),
 		"candidate":   of(func(c *zk.Client) holdfast.Locker { return candidate{holdfast.NewElection(c, lockPath), "a"} }, false),

@@ -10,17 +10,17 @@ import (
 	"holdfast/zk"
 )
 
-// A Slots is a set of n slots with the numbers 0 to n-1. A caller that acquires a slot gets a number that nobody else
-// holds: the id of a worker, a port, a node of a snowflake generator. It is the lowest free number, or one that the
-// caller prefers. If all are taken, callers are served first come, first served.
+// A Slots is a set of n slots with the numbers 0 to n-1. A caller that acquires slots gets numbers that nobody else
+// holds: the id of a worker, a port, the GPUs of a machine. It gets the lowest free numbers, or those that it prefers.
+// If not enough are free, callers are served first come, first served, whatever number they ask for.
 //
 // A slot is an ephemeral node whose name is the number, so the server never has one number twice (see Names that come
-// back). The slot of a client that has crashed is taken until the server removes the node at the end of the session.
-// A caller passes a turnstile to get a slot, as at a Semaphore. It takes the slot in a transaction that checks the
+// back). The slots of a client that has crashed are taken until the server removes the nodes at the end of the session.
+// A caller passes a turnstile to get slots, as at a Semaphore. It takes all of them in one transaction that checks the
 // turnstile and n.
 //
-// A Hold's token is larger than all earlier tokens of its number. So it can fence a resource that belongs to a
-// number; [Hold.Tokens] has the path of the slot for that.
+// A Hold's token is larger than all earlier tokens of its numbers. So it can fence a resource that belongs to a
+// number; [Hold.Tokens] has the path of each slot for that.
 //
 // The node at the path has the number n, and lasts as that of a Semaphore does. The names <path>/slots and
 // <path>/slot-queue are reserved below the path of every lock, as those of a Semaphore are.
@@ -39,32 +39,41 @@ func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
 // Path is the path of the lock.
 func (s *Slots) Path() string { return s.semaphore.lock.Path }
 
-// Acquire waits for a slot and takes the first of the preferred ones that is free, or else the lowest. A process that
-// restarts can keep its number with that. Acquire never waits for a preferred slot while another one is free.
-// [Hold.Slot] returns its number. The Hold keeps it until Unlock. ctx and the errors are those of
+// Acquire waits for n slots and takes them at once, all or none. It takes the preferred ones that are free, in the
+// order of prefer, and then the lowest. A process that restarts can keep its numbers with that. Acquire never waits
+// for a preferred slot while enough others are free. [Hold.Slots] returns the numbers. The Hold keeps them until
+// Unlock; if one is lost, all are. A caller that waits for many slots holds up the callers behind it, also those for
+// whom enough are free: so no number of small callers starves a large one. ctx and the errors are those of
 // [Semaphore.Acquire]; ErrLimit also means that the number of slots is not known.
-func (s *Slots) Acquire(ctx context.Context, prefer ...int) (*Hold, error) {
-	return s.semaphore.lock.attempt(ctx, "acquire", 0, func(ctx context.Context) (*Hold, error) {
-		return outlive(ctx, func() (*Hold, error) { return s.enter(ctx, prefer, true) })
+func (s *Slots) Acquire(ctx context.Context, n int, prefer ...int) (*Hold, error) {
+	return s.semaphore.lock.attempt(ctx, "acquire", n, func(ctx context.Context) (*Hold, error) {
+		return outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, prefer, true) })
 	})
 }
 
 // TryAcquire is Acquire without a wait, as [Semaphore.TryAcquire] is.
-func (s *Slots) TryAcquire(ctx context.Context, prefer ...int) (*Hold, error) {
-	return s.semaphore.lock.attempt(ctx, "try acquire", 0, func(ctx context.Context) (*Hold, error) { return s.enter(ctx, prefer, false) })
+func (s *Slots) TryAcquire(ctx context.Context, n int, prefer ...int) (*Hold, error) {
+	return s.semaphore.lock.attempt(ctx, "try acquire", n, func(ctx context.Context) (*Hold, error) {
+		return s.enter(ctx, n, prefer, false)
+	})
 }
 
-// Locker is one slot as a Locker, for Do and MultiLock. A MultiLock takes one slot, however often it names
-// these slots. The preferred ones are then those of the first.
-func (s *Slots) Locker(prefer ...int) Locker { return slot{s, prefer} }
+// Locker is n slots as a Locker, for Do and MultiLock. If a MultiLock names these slots more than once, it takes the
+// largest of the numbers, not their sum. The preferred ones are then those of the largest.
+func (s *Slots) Locker(n int, prefer ...int) Locker { return someSlots{s, n, prefer} }
 
-type slot struct {
+type someSlots struct {
 	s      *Slots
+	n      int
 	prefer []int
 }
 
-func (l slot) Lock(ctx context.Context) (*Hold, error)    { return l.s.Acquire(ctx, l.prefer...) }
-func (l slot) TryLock(ctx context.Context) (*Hold, error) { return l.s.TryAcquire(ctx, l.prefer...) }
+func (l someSlots) Lock(ctx context.Context) (*Hold, error) {
+	return l.s.Acquire(ctx, l.n, l.prefer...)
+}
+func (l someSlots) TryLock(ctx context.Context) (*Hold, error) {
+	return l.s.TryAcquire(ctx, l.n, l.prefer...)
+}
 
 // SetLimit stores a new number of slots, as [Semaphore.SetLimit] does for permits. Slots from n on are not given
 // again; the others are, as they become free.
@@ -75,32 +84,45 @@ func (s *Slots) Available(ctx context.Context) (free, n int, err error) {
 	return s.semaphore.Available(ctx)
 }
 
-func (s *Slots) enter(ctx context.Context, prefer []int, wait bool) (*Hold, error) {
-	take := func(turn *queue.Place, v view, _ int) ([]*queue.Place, error) {
-		p, err := s.place(turn, choose(v, prefer))
-		return []*queue.Place{p}, err
+func (s *Slots) enter(ctx context.Context, n int, prefer []int, wait bool) (*Hold, error) {
+	take := func(turn *queue.Place, v view, n int) (places []*queue.Place, err error) {
+		for _, number := range choose(v, n, prefer) {
+			p, err := s.place(turn, number)
+			if err != nil {
+				return nil, err
+			}
+			places = append(places, p)
+		}
+		return places, nil
 	}
-	return s.semaphore.enter(ctx, 1, take, wait)
+	return s.semaphore.enter(ctx, n, take, wait)
 }
 
-// choose returns the number to take. At least one number is free.
-func choose(v view, prefer []int) int {
+// choose returns the n numbers to take, the lowest first. At least n numbers are free.
+func choose(v view, n int, prefer []int) []int {
 	taken := make(map[int]bool)
 	for _, name := range v.listed {
 		if number, ok := names.SlotOf(name); ok {
 			taken[number] = true
 		}
 	}
-	for _, number := range prefer {
-		if number >= 0 && number < min(v.limit, names.MaxSlot) && !taken[number] {
-			return number
+	var chosen []int
+	take := func(number int) {
+		if !taken[number] && len(chosen) < n {
+			taken[number] = true
+			chosen = append(chosen, number)
 		}
 	}
-	lowest := 0
-	for taken[lowest] {
-		lowest++
+	for _, number := range prefer {
+		if number >= 0 && number < min(v.limit, names.MaxSlot) {
+			take(number)
+		}
 	}
-	return lowest
+	for lowest := 0; len(chosen) < n; lowest++ {
+		take(lowest)
+	}
+	slices.Sort(chosen)
+	return chosen
 }
 
 // place returns the place of a slot that is to be made. The node's name is the number, whoever makes it. So
@@ -115,13 +137,25 @@ func (s *Slots) place(turn *queue.Place, number int) (*queue.Place, error) {
 	return &queue.Place{Queue: l.Queue, Session: turn.Session, Dir: s.semaphore.permitDir(), Attempt: a, Exact: true, Shared: true, Data: data}, nil
 }
 
-// Slot is the number of the slot that h holds. In a MultiLock it is that of the first [Slots]. It is -1 if h
-// holds no slot.
-func (h *Hold) Slot() int {
+// Slots are the numbers of the slots that h holds, the lowest first. In a MultiLock they are those of the first
+// [Slots]. They are nil if h holds no slot.
+func (h *Hold) Slots() []int {
 	i := slices.IndexFunc(h.tenures, func(t *tenure.Tenure) bool { return t.Kind == queue.Slots })
 	if i < 0 {
-		return -1
+		return nil
 	}
-	number, _ := names.SlotOf(h.tenures[i].Places[0].Name())
-	return number
+	var numbers []int
+	for _, p := range h.tenures[i].Places {
+		number, _ := names.SlotOf(p.Name())
+		numbers = append(numbers, number)
+	}
+	return numbers
+}
+
+// Slot is the first of [Hold.Slots], for callers that acquire one. It is -1 if h holds no slot.
+func (h *Hold) Slot() int {
+	if numbers := h.Slots(); len(numbers) > 0 {
+		return numbers[0]
+	}
+	return -1
 }

@@ -368,7 +368,7 @@ var hidingKinds = map[string]func(c *zk.Client) holdfast.Locker{
 	"kazoo's": func(c *zk.Client) holdfast.Locker {
 		return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(layout.Kazoo))
 	},
-	"slots": func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, "/slots", 1).Locker() },
+	"slots": func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, "/slots", 1).Locker(1) },
 	"node":  func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, "/node") },
 	"multi": func(c *zk.Client) holdfast.Locker {
 		return holdfast.NewMultiLock(mutexAt(c), holdfast.NewMutex(c, "/other"))

@@ -394,7 +394,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 				}
 				err = stamp(ctx, places)
 			} else {
-				err = places[0].Confirm(ctx) // a slot: the name does not tell whose it is
+				err = queue.Confirm(ctx, places) // slots: the name does not tell whose a node is
 			}
 			if err != nil {
 				return nil, true, err

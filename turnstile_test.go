@@ -41,7 +41,7 @@ var limits = map[string]struct {
 	}},
 	"slots": {lockPath + "/slot-queue", func(c *zk.Client, n int, opts ...holdfast.Option) (limited, holdfast.Locker) {
 		s := holdfast.NewSlots(c, lockPath, n, opts...)
-		return s, s.Locker()
+		return s, s.Locker(1)
 	}},
 }
 
@@ -741,7 +741,7 @@ func slotNode(number int) string { return fmt.Sprintf("%s/slots/slot-%010d", loc
 // acquire takes a slot and checks which one it is.
 func acquire(t *testing.T, s *holdfast.Slots, want int, wishes ...int) *holdfast.Hold {
 	t.Helper()
-	h, err := s.TryAcquire(t.Context(), wishes...)
+	h, err := s.TryAcquire(t.Context(), 1, wishes...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -776,7 +776,7 @@ func TestSlotsGiveTheLowestFreeNumber(t *testing.T) {
 			}
 		}
 		wantOf(t, s, 0, 12)
-		_, err := s.TryAcquire(t.Context())
+		_, err := s.TryAcquire(t.Context(), 1)
 		wantErr(t, err, holdfast.ErrLocked)
 	})
 }
@@ -808,7 +808,7 @@ func TestPreferredSlotIsGivenIfItIsFree(t *testing.T) {
 					acquire(t, other, n, n)
 				}
 				unlock(t, acquire(t, s, tt.want, tt.wishes...))
-				h := lock(t, s.Locker(tt.wishes...))
+				h := lock(t, s.Locker(1, tt.wishes...))
 				wantSlot(t, h, tt.want)
 			})
 		})
@@ -854,7 +854,7 @@ func TestNumberOfSlotsChangesLive(t *testing.T) {
 		held := []*holdfast.Hold{acquire(t, s, 0)}
 		var waiters []*waiter
 		for range 3 {
-			waiters = append(waiters, wait(t.Context(), slots(t, srv, 0).Locker()))
+			waiters = append(waiters, wait(t.Context(), slots(t, srv, 0).Locker(1)))
 		}
 		set(4) // all are admitted
 		for i, w := range waiters {
@@ -868,7 +868,7 @@ func TestNumberOfSlotsChangesLive(t *testing.T) {
 			}
 		}
 		wantOf(t, s, 0, 2)
-		w := wait(t.Context(), slots(t, srv, 0).Locker(3))
+		w := wait(t.Context(), slots(t, srv, 0).Locker(1, 3))
 		unlock(t, held[3])
 		if !w.waiting() {
 			t.Fatal("a slot beyond the limit was given again")
@@ -953,7 +953,7 @@ func TestSlotInAMultiLock(t *testing.T) {
 		c := client(t, srv)
 		s, m := holdfast.NewSlots(c, lockPath, 4), holdfast.NewMutex(c, lockPath+"-m")
 		zero := acquire(t, s, 0)
-		h := lock(t, holdfast.NewMultiLock(m, s.Locker(2), s.Locker(3)))
+		h := lock(t, holdfast.NewMultiLock(m, s.Locker(1, 2), s.Locker(1, 3)))
 		if h.Slot() != 2 || len(h.Tokens()) != 2 || tokenOf(h, slotNode(2)) == 0 || tokenOf(h, lockPath+"-m") == 0 {
 			t.Errorf("slot %d, tokens %v", h.Slot(), h.Tokens())
 		}
@@ -979,7 +979,7 @@ func TestListShowsSlots(t *testing.T) {
 		two := acquire(t, slots(t, srv, 3, holdfast.WithOwner("c")), 2, 2)
 		zero := acquire(t, slots(t, srv, 3, holdfast.WithOwner("a")), 0)
 		one := acquire(t, slots(t, srv, 3, holdfast.WithOwner("b")), 1)
-		w := wait(t.Context(), slots(t, srv, 3, holdfast.WithOwner("d")).Locker())
+		w := wait(t.Context(), slots(t, srv, 3, holdfast.WithOwner("d")).Locker(1))
 		for _, layout := range []holdfast.Layout{layout.Curator, layout.Kazoo} {
 			entries, err := holdfast.List(t.Context(), c, lockPath, layout)
 			if err != nil {
@@ -1028,7 +1028,7 @@ func TestPermitsCostFewRoundTripsAndCommits(t *testing.T) {
 		"semaphore of kazoo": {func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewSemaphore(c, lockPath, 3, holdfast.WithLayout(layout.Kazoo)).Locker(1)
 		}, 9, 5, 3},
-		"slots": {func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 3).Locker() }, 9, 5, 3},
+		"slots": {func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 3).Locker(1) }, 9, 5, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -84,9 +84,10 @@ type Op struct {
 	Return  time.Duration `json:"return"`
 	Outcome Outcome       `json:"outcome,omitempty"`
 	Token   int64         `json:"token,omitempty"`
-	Tree    int64         `json:"tree,omitempty"` // the token of the tree's root, of a part of a lock of a Tree
-	Node    string        `json:"node,omitempty"` // path of the node that holds
-	Seq     int32         `json:"seq,omitempty"`  // its number
+	Tree    int64         `json:"tree,omitempty"`  // the token of the tree's root, of a part of a lock of a Tree
+	Node    string        `json:"node,omitempty"`  // path of the node that holds
+	Slots   []int         `json:"slots,omitempty"` // the numbers of all slots that the claim has; Node is that of the first
+	Seq     int32         `json:"seq,omitempty"`   // its number
 	HasSeq  bool          `json:"numbered,omitempty"`
 	Queued  time.Duration `json:"queued,omitempty"` // its node was in the queue by then; 0: not known
 	Session int64         `json:"session,omitempty"`

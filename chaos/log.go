@@ -138,7 +138,7 @@ func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context)
 			}
 			o.Strayed = a.Session != nil && h.SessionID() != session
 			if i == 0 {
-				o.Node = h.Path()
+				o.Node, o.Slots = h.Path(), h.Slots()
 				o.Seq, o.HasSeq = sequence(o.Node)
 			}
 		case errors.Is(err, holdfast.ErrLocked) && sure && len(c.ops) == 1: // of several, it was one that was locked
@@ -165,7 +165,7 @@ func (l *Log) Begin(o Op, h *holdfast.Hold) *Claim {
 	o.Kind, o.Outcome, o.Return = Acquire, OK, l.now()
 	o.Claim = l.claim
 	l.claim++
-	o.Token, o.Session, o.Node = h.Token(), h.SessionID(), h.Path()
+	o.Token, o.Session, o.Node, o.Slots = h.Token(), h.SessionID(), h.Path(), h.Slots()
 	o.Seq, o.HasSeq = sequence(o.Node)
 	l.add(o)
 	l.mu.Unlock()

@@ -221,7 +221,8 @@ func (n *nemesis) limit() bool {
 func hitByName(ops []chaos.Op, removals []removal, late time.Duration) []chaos.Op {
 	// A NodeLock's path is that of its node. The log has no nodes for the later parts of a MultiLock.
 	of := func(o chaos.Op, path string) bool {
-		return o.Node == path || o.Lock == path && strings.HasSuffix(path, nodeLock)
+		slot := slices.ContainsFunc(o.Slots, func(number int) bool { return chaos.SlotNode(o.Lock, number) == path })
+		return o.Node == path || slot || o.Lock == path && strings.HasSuffix(path, nodeLock)
 	}
 	var deletes []removal
 	removed := make(map[int64]removal) // by token

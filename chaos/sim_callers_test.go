@@ -254,7 +254,7 @@ func (b *bungler) held(ctx context.Context, c *zk.Client) {
 	}
 	others := map[string]func(context.Context) (*holdfast.Hold, error){
 		"permit": holdfast.NewSemaphore(c, path+"-permits", 2).Locker(1).Lock,
-		"slot":   holdfast.NewSlots(c, path+"-slots", 2).Locker().Lock,
+		"slot":   holdfast.NewSlots(c, path+"-slots", 2).Locker(1).Lock,
 		"reader": holdfast.NewRWMutex(c, path+"-read").RLock,
 		"kept":   holdfast.NewMutex(c, path+"-kept", holdfast.WithKeep(time.Nanosecond)).Lock,
 		"node":   holdfast.NewNodeLock(c, path+"-node").Lock,

@@ -306,7 +306,7 @@ func disputed(w *world, path string) lockSpec {
 				s, n := holdfast.NewSemaphore(c, path, claimed, w.options()...), holdfast.NewSlots(c, path, claimed, w.options()...)
 				l := locker{parts: []chaos.Op{op}, lock: s.Locker(1).Lock} // no try, as in strangers
 				if slots {
-					l.lock = func(ctx context.Context) (*holdfast.Hold, error) { return n.Acquire(ctx) }
+					l.lock = func(ctx context.Context) (*holdfast.Hold, error) { return n.Acquire(ctx, 1) }
 				}
 				ls = append(ls, l)
 			}

@@ -85,7 +85,7 @@ type slotWishes struct {
 	from map[int64]int
 }
 
-// slotSpec returns slots. In some, the number of slots changes.
+// slotSpec returns slots, of which callers take one or two. In some, the number of slots changes.
 func slotSpec(w *world, path string) lockSpec {
 	n := 2 + w.rng.IntN(2)
 	spec := lockSpec{
@@ -99,7 +99,8 @@ func slotSpec(w *world, path string) lockSpec {
 	spec.of = func(c *zk.Client) []locker {
 		var ls []locker
 		s := holdfast.NewSlots(c, path, claimed, w.options()...)
-		for _, wish := range []int{-1, -1, 1, n - 1} {
+		for i, wish := range []int{-1, -1, 1, n - 1} {
+			size := 1 + i%2
 			noted := func(h *holdfast.Hold, err error) (*holdfast.Hold, error) {
 				if err == nil && wish >= 0 {
 					spec.slots.mu.Lock()
@@ -109,10 +110,10 @@ func slotSpec(w *world, path string) lockSpec {
 				return h, err
 			}
 			ls = append(ls, locker{
-				parts: []chaos.Op{{Lock: path, Type: chaos.Semaphore, Limit: n}}, semaphore: s,
-				lock: func(ctx context.Context) (*holdfast.Hold, error) { return noted(s.Acquire(ctx, wish)) },
+				parts: []chaos.Op{{Lock: path, Type: chaos.Semaphore, Limit: n, Permits: size}}, semaphore: s,
+				lock: func(ctx context.Context) (*holdfast.Hold, error) { return noted(s.Acquire(ctx, size, wish)) },
 				try: func(ctx context.Context) (*holdfast.Hold, error) {
-					return noted(s.TryAcquire(ctx, wish))
+					return noted(s.TryAcquire(ctx, size, wish))
 				},
 			})
 		}
@@ -184,15 +185,17 @@ func judgeSlots(ops []chaos.Op, path string, wishes map[int64]int, lingers time.
 		if o.Lock != path || o.Kind != chaos.Acquire && o.Kind != chaos.Try {
 			continue
 		}
-		number, ok := chaos.SlotOf(o, path)
+		numbers := chaos.SlotsOf(o, path)
 		switch {
-		case o.Outcome == chaos.OK && ok:
+		case o.Outcome == chaos.OK && numbers != nil:
 			claims = append(claims, o)
 			until, ended := gone[o.Claim]
 			if !ended {
 				until = chaos.Never
 			}
-			taken = append(taken, slotClaim{number, o.Claim, o.Call, until})
+			for _, number := range numbers {
+				taken = append(taken, slotClaim{number, o.Claim, o.Call, until})
+			}
 			if o.Strayed { // also the call itself may have taken one in its earlier session
 				taken = append(taken, slotClaim{-1, 0, o.Call, later(o.Return)})
 			}
@@ -209,23 +212,33 @@ func judgeSlots(ops []chaos.Op, path string, wishes map[int64]int, lingers time.
 		wrong = append(wrong, chaos.Violation{Oracle: "slot", Lock: path, Text: fmt.Sprintf("%v: ", o) + fmt.Sprintf(format, args...)})
 	}
 	for _, o := range claims {
-		number, _ := chaos.SlotOf(o, path)
+		numbers := chaos.SlotsOf(o, path)
+		highest := slices.Max(numbers)
 		least, most := limitsDuring(o, changes)
-		if number >= most {
-			found(o, "slot %d, and there were at most %d", number, most)
+		if n := max(o.Permits, 1); len(numbers) != n {
+			found(o, "slots %v, and %d were wanted", numbers, n)
+		}
+		if highest >= most {
+			found(o, "slots %v, and there were at most %d", numbers, most)
 		}
 		wish, wished := wishes[o.Token]
-		if wished && number == wish {
+		granted := wished && slices.Contains(numbers, wish)
+		if wished && !granted && wish < least && !maybeTaken(wish, o) {
+			found(o, "slots %v, though slot %d was wanted and free", numbers, wish)
+		}
+		others := slices.DeleteFunc(slices.Clone(numbers), func(n int) bool { return granted && n == wish })
+		if len(others) == 0 {
 			judged++
 			continue
 		}
-		if wished && wish < least && !maybeTaken(wish, o) {
-			found(o, "slot %d, though slot %d was wanted and free", number, wish)
-		}
-		sure := number > 0
-		for lower := range min(number, least) {
+		highest = slices.Max(others)
+		sure := highest >= len(others)
+		for lower := range min(highest, least) {
+			if slices.Contains(numbers, lower) {
+				continue
+			}
 			if !maybeTaken(lower, o) {
-				found(o, "slot %d, though slot %d was free", number, lower)
+				found(o, "slots %v, though slot %d was free", numbers, lower)
 			}
 			sure = sure && !slices.ContainsFunc(taken, func(s slotClaim) bool {
 				return s.number < 0 && s.from <= o.Return && o.Call <= s.until
@@ -268,6 +281,13 @@ func TestSlotsAreJudged(t *testing.T) {
 		release.Kind, release.Call, release.Return = chaos.Release, end, end+1
 		return []chaos.Op{o, release}
 	}
+	both := func(id, one, two int, call, ret, end time.Duration) []chaos.Op {
+		ops := claim(id, min(one, two), call, ret, end)
+		for i := range ops {
+			ops[i].Slots, ops[i].Permits = []int{min(one, two), max(one, two)}, 2
+		}
+		return ops
+	}
 	unknown := func(id int, call, ret time.Duration) []chaos.Op {
 		return []chaos.Op{{Claim: id, Kind: chaos.Acquire, Lock: path, Type: chaos.Semaphore, Limit: 3, Call: call, Return: ret, Outcome: chaos.Unknown}}
 	}
@@ -293,6 +313,12 @@ func TestSlotsAreJudged(t *testing.T) {
 		{"not as wished", [][]chaos.Op{claim(1, 0, 10, 11, 20)}, map[int64]int{1: 2}, 0, "though slot 2 was wanted and free"},
 		{"the wish is taken", [][]chaos.Op{claim(1, 2, 5, 6, 30), claim(2, 0, 10, 11, 20)}, map[int64]int{1: 2, 2: 2}, 1, ""},
 		{"the wish is beyond the limit", [][]chaos.Op{claim(1, 0, 10, 11, 20)}, map[int64]int{1: 3}, 0, ""},
+		{"two", [][]chaos.Op{both(1, 0, 1, 10, 11, 20)}, nil, 0, ""},
+		{"two, around one that is taken", [][]chaos.Op{claim(1, 1, 5, 6, 30), both(2, 0, 2, 10, 11, 20)}, map[int64]int{1: 1}, 2, ""},
+		{"two, beside one that is free", [][]chaos.Op{both(1, 0, 2, 10, 11, 20)}, nil, 1, "though slot 1 was free"},
+		{"two, one of them as wished", [][]chaos.Op{both(1, 0, 2, 10, 11, 20)}, map[int64]int{1: 2}, 0, ""},
+		{"two, neither as wished", [][]chaos.Op{both(1, 0, 1, 10, 11, 20)}, map[int64]int{1: 2}, 0, "though slot 2 was wanted and free"},
+		{"two, and the first is taken", [][]chaos.Op{claim(1, 0, 5, 6, 30), both(2, 1, 2, 10, 11, 20)}, nil, 1, ""},
 		{"beyond the limit", [][]chaos.Op{claim(1, 3, 10, 11, 20)}, map[int64]int{1: 3}, 1, "there were at most 3"},
 		{"within the new limit", [][]chaos.Op{limit(4, 8, 12), claim(1, 3, 10, 11, 20)}, map[int64]int{1: 3}, 1, ""},
 		{"within the old limit", [][]chaos.Op{limit(2, 10, 12), claim(1, 2, 10, 11, 20)}, map[int64]int{1: 2}, 1, ""},
@@ -303,6 +329,15 @@ func TestSlotsAreJudged(t *testing.T) {
 		if judged != tt.judged || (len(wrong) > 0) != (tt.wrong != "") || len(wrong) > 0 && !strings.Contains(wrong[0].Text, tt.wrong) {
 			t.Errorf("%s: %d judged, %v; want %d, %q", tt.name, judged, wrong, tt.judged, tt.wrong)
 		}
+	}
+	short := both(1, 0, 1, 10, 11, 20)
+	short[0].Permits = 3
+	if _, wrong := judgeSlots(short, path, nil, lingers); len(wrong) != 1 || !strings.Contains(wrong[0].Text, "3 were wanted") {
+		t.Errorf("two slots for a caller of three: %v", wrong)
+	}
+	apart := chaos.BySlot(slices.Concat(both(1, 0, 1, 10, 11, 30), both(2, 1, 2, 12, 13, 30)), func(p string) bool { return p == path })
+	if vs := chaos.Sweep(apart); len(vs) != 1 || vs[0].Oracle != "overlap" || vs[0].Lock != path+"#1" {
+		t.Errorf("%v; want that two have slot 1", vs)
 	}
 	ops := chaos.BySlot(slices.Concat(claim(1, 0, 10, 11, 30), claim(2, 1, 12, 13, 30), claim(3, 1, 20, 21, 30), unknown(4, 3, 5)), func(p string) bool { return p == path })
 	if vs := chaos.Sweep(ops); len(vs) != 1 || vs[0].Oracle != "overlap" || vs[0].Lock != path+"#1" {

@@ -3,8 +3,10 @@ package chaos_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"holdfast"
 	"holdfast/chaos"
 )
 
@@ -44,7 +46,8 @@ func (w *world) having(node string, token int64) (all []*liveClaim) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for l := range w.live {
-		if l.node == node && l.token == token && l.Context().Err() == nil {
+		slot := slices.ContainsFunc(l.Tokens(), func(t holdfast.LockToken) bool { return t.Path == node }) // any of several
+		if (l.node == node || slot) && l.token == token && l.Context().Err() == nil {
 			all = append(all, l)
 		}
 	}

@@ -6,14 +6,25 @@ import (
 	"strings"
 )
 
-// SlotOf returns the number of the slot that an operation on the holdfast.Slots at path has got.
-func SlotOf(o Op, path string) (number int, ok bool) {
+// SlotsOf returns the numbers of the slots that an operation on the holdfast.Slots at path has got.
+func SlotsOf(o Op, path string) []int {
 	digits, ok := strings.CutPrefix(o.Node, path+"/slots/slot-")
 	if !ok {
-		return 0, false
+		return nil
+	}
+	if o.Slots != nil {
+		return o.Slots
 	}
 	number, err := strconv.Atoi(digits)
-	return number, err == nil
+	if err != nil {
+		return nil
+	}
+	return []int{number}
+}
+
+// SlotNode returns the path of the node of a slot.
+func SlotNode(path string, number int) string {
+	return fmt.Sprintf("%s/slots/slot-%010d", path, number)
 }
 
 // BySlot returns the history with a mutex for each number of the slots. slots reports whether a path is that
@@ -21,20 +32,22 @@ func SlotOf(o Op, path string) (number int, ok bool) {
 func BySlot(ops []Op, slots func(path string) bool) []Op {
 	var out []Op
 	for _, o := range ops {
-		if !slots(o.Lock) {
-			out = append(out, o)
-			continue
-		}
-		number, ok := SlotOf(o, o.Lock)
 		switch {
+		case !slots(o.Lock):
+			out = append(out, o)
 		case o.Kind == Break:
 			o.Lock = "" // of whatever number: tokens and nodes tell
-		case !ok || o.Kind == Change || o.Outcome != OK:
-			continue
+			out = append(out, o)
+		case o.Kind == Change || o.Outcome != OK:
 		default:
-			o.Lock, o.Type, o.Limit, o.HasSeq = fmt.Sprintf("%s#%d", o.Lock, number), Mutex, 0, false
+			path, claim := o.Lock, o.Claim
+			for i, number := range SlotsOf(o, path) {
+				o.Claim = claim + i<<28 // one for each mutex
+				o.Lock, o.Type, o.Limit, o.Permits, o.HasSeq = fmt.Sprintf("%s#%d", path, number), Mutex, 0, 0, false
+				o.Node, o.Slots = SlotNode(path, number), nil
+				out = append(out, o)
+			}
 		}
-		out = append(out, o)
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -329,9 +330,9 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 	case 6:
 		path := chaosPath("slots", i)
 		one(path, chaos.Semaphore)
-		a.Locks[0].Limit = slotCount
+		a.Locks[0].Limit, a.Locks[0].Permits = slotCount, 1+rng.IntN(slotCount)
 		wish := rng.IntN(slotCount+2) - 1 // sometimes none, and sometimes one that does not exist
-		l = holdfast.NewSlots(z, path, slotCount).Locker(wish)
+		l = holdfast.NewSlots(z, path, slotCount).Locker(a.Locks[0].Permits, wish)
 	case 7, 8:
 		path, below := chaosPath("tree", i), treePaths[rng.IntN(len(treePaths))]
 		a.Tree, a.Locks = true, chaos.TreeLocks(path, below)
@@ -358,8 +359,8 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 	if err != nil {
 		return err
 	}
-	if slot := claim.Slot(); slot >= slotCount {
-		c.odd(fmt.Errorf("%s: slot %d of %d", a.Locks[0].Lock, slot, slotCount))
+	if numbers := claim.Slots(); numbers != nil && (len(numbers) != a.Locks[0].Permits || slices.Max(numbers) >= slotCount) {
+		c.odd(fmt.Errorf("%s: slots %v; want %d of %d", a.Locks[0].Lock, numbers, a.Locks[0].Permits, slotCount))
 	}
 	held := time.Duration(rng.Int64N(int64(3 * time.Millisecond)))
 	if rng.IntN(80) == 0 {

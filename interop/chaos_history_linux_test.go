@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func TestChaosHistoryOfAProcessThatWasKilled(t *testing.T) {
 		{"it ended in peace", []chaos.Op{held, leaving}, 0, []chaos.Op{held}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := endClaims(c.ops, c.killed); !slices.Equal(got, c.want) {
+			if got := endClaims(c.ops, c.killed); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %v; want %v", got, c.want)
 			}
 		})

@@ -273,7 +273,7 @@ func slotWhileServersAreKilled(t *testing.T, z *peers.ZooKeeper) error {
 		s := holdfast.NewSlots(dialURL(t, z.URL(), func(cfg *zk.Config) { cfg.SessionTimeout = 10 * time.Second }), "/slots", slots)
 		all.Go(func() {
 			for over.Err() == nil {
-				h, err := s.Acquire(ctx)
+				h, err := s.Acquire(ctx, 1+rand.N(slots))
 				if err != nil {
 					mu.Lock()
 					defer mu.Unlock()
@@ -281,15 +281,16 @@ func slotWhileServersAreKilled(t *testing.T, z *peers.ZooKeeper) error {
 					cancel()
 					return
 				}
-				i := h.Slot()
 				mu.Lock()
-				if taken[i] {
-					t.Errorf("slot %d is held twice", i)
+				for _, i := range h.Slots() {
+					if taken[i] {
+						t.Errorf("slot %d is held twice", i)
+					}
+					if h.Token() <= tokens[i] {
+						t.Errorf("slot %d has token %d after %d", i, h.Token(), tokens[i])
+					}
+					taken[i], tokens[i] = true, h.Token()
 				}
-				if h.Token() <= tokens[i] {
-					t.Errorf("slot %d has token %d after %d", i, h.Token(), tokens[i])
-				}
-				taken[i], tokens[i] = true, h.Token()
 				turns++
 				mu.Unlock()
 				select {
@@ -297,7 +298,9 @@ func slotWhileServersAreKilled(t *testing.T, z *peers.ZooKeeper) error {
 				case <-h.Context().Done():
 				}
 				mu.Lock()
-				taken[i] = false
+				for _, i := range h.Slots() {
+					taken[i] = false
+				}
 				mu.Unlock()
 				if err := h.Unlock(); err != nil && !errors.Is(err, holdfast.ErrLost) {
 					t.Errorf("unlock: %v", err)

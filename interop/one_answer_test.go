@@ -185,7 +185,7 @@ func ourOwnScenes(t *testing.T) (all []scene) {
 	node := alike("our NodeLock", "--node", 1, ourParty(func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewNodeLock(c, path) }))
 	node.waiter = nil // it has no node
 	return append(all, election, node, alike("our Slots", "--of 1 --slot", 2, ourParty(func(c *zk.Client, path string) holdfast.Locker {
-		return holdfast.NewSlots(c, path, 1).Locker()
+		return holdfast.NewSlots(c, path, 1).Locker(1)
 	})))
 }
 

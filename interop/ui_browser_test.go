@@ -318,7 +318,7 @@ func (w *uiWorld) populate(n int) {
 					func() holdfast.Locker { return holdfast.NewMutex(c, path, owner(i), holdfast.WithReason("a batch")) },
 					func() holdfast.Locker { return holdfast.NewRWMutex(c, path, owner(i)).RLocker() },
 					func() holdfast.Locker { return holdfast.NewSemaphore(c, path, 3, owner(i)).Locker(2) },
-					func() holdfast.Locker { return holdfast.NewSlots(c, path, 8, owner(i)).Locker() },
+					func() holdfast.Locker { return holdfast.NewSlots(c, path, 8, owner(i)).Locker(1) },
 					func() holdfast.Locker { return holdfast.NewNodeLock(c, path, owner(i)) },
 					func() holdfast.Locker {
 						return holdfast.NewMutex(c, path, owner(i), holdfast.WithLayout(layout.Kazoo))

@@ -287,7 +287,7 @@ func TestReserveIsForOneHolderOfAQueue(t *testing.T) {
 		for name, l := range map[string]holdfast.Locker{
 			"reader":    holdfast.NewRWMutex(c, "/holdfast/locks/rw").RLocker(),
 			"semaphore": holdfast.NewSemaphore(c, "/holdfast/locks/s", 2).Locker(1),
-			"slots":     holdfast.NewSlots(c, "/holdfast/locks/slots", 2).Locker(),
+			"slots":     holdfast.NewSlots(c, "/holdfast/locks/slots", 2).Locker(1),
 			"node":      holdfast.NewNodeLock(c, "/holdfast/locks/n"),
 			"tree":      holdfast.NewTree(c, "/holdfast/locks/t").Path("a"),
 			"keep":      holdfast.NewMutex(c, "/holdfast/locks/k", holdfast.WithKeep(time.Second)),

@@ -28,6 +28,7 @@ func TestCandidatesDoNotWait(t *testing.T) {
 	w.must(err)
 	w.wait(space+"leader", candidates{holdfast.NewElection(c[1], space+"leader")})
 	w.take(holdfast.NewSemaphore(c[2], space+"pool", 3, holdfast.WithOwner("ann")).Locker(3))
+	w.take(holdfast.NewSlots(c[2], space+"gpu", 4, holdfast.WithOwner("ann")).Locker(2, 3))
 	_, base := w.open(ui.Config{Prefix: space})
 	overview := w.get(base, http.StatusOK)
 	for _, want := range []string{`Clients waiting`, `Root blockers`} {
@@ -36,7 +37,16 @@ func TestCandidatesDoNotWait(t *testing.T) {
 			t.Errorf("%s: %.20s; want 0", want, after)
 		}
 	}
-	page := w.get(base+"lock?path="+space+"pool", http.StatusOK)
+	page := w.get(base+"lock?path="+space+"gpu", http.StatusOK)
+	for _, want := range []string{"<dt>Slot</dt><dd>0</dd>", "<dt>Slot</dt><dd>3</dd>", "permits 2/4"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page of two slots has no %s", want)
+		}
+	}
+	if list := w.get(base+"locks", http.StatusOK); strings.Count(list, `<span class="quiet">+`) != 0 {
+		t.Error("the permits of one holder look like several holders")
+	}
+	page = w.get(base+"lock?path="+space+"pool", http.StatusOK)
 	if !strings.Contains(page, "permits 3/3") || strings.Contains(page, "nobody holds it") {
 		t.Error("the page of a semaphore without a kind in its address says that it is free")
 	}

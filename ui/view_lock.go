@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,12 +33,13 @@ type lockBody struct {
 
 type holderRow struct {
 	place
-	From   time.Time
-	Bound  bool
-	Labels [][2]string
-	Within string
-	Revoke string // addresses of the questions
-	Break  string
+	SlotNumber string
+	From       time.Time
+	Bound      bool
+	Labels     [][2]string
+	Within     string
+	Revoke     string // addresses of the questions
+	Break      string
 }
 
 type waiterRow struct {
@@ -96,6 +98,9 @@ func (u *UI) lock(r *http.Request, v view, f *frame) {
 			}
 			if p.Within != 0 {
 				h.Within = locks.SessionText(p.Within)
+			}
+			if slot, ok := p.Slot(); ok {
+				h.SlotNumber = strconv.Itoa(slot)
 			}
 			b.Holders = append(b.Holders, h)
 		}

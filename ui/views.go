@@ -28,7 +28,7 @@ func (u *UI) row(l *lock) row {
 	r := row{Name: u.name(l.Path), Href: u.href(l.key), Layout: l.Layout, Kind: l.Use(), State: string(l.State(time.Now())), Waiters: len(l.waiters), Taken: l.taken()}
 	if len(l.holders) > 0 {
 		p := l.holders[0]
-		r.Owner, r.Reason, r.Session, r.Token, r.More = p.Owner, p.Reason, p.Session, p.Token, len(l.holders)-1
+		r.Owner, r.Reason, r.Session, r.Token, r.More = p.Owner, p.Reason, p.Session, p.Token, l.Tenures()-1
 		r.Since, r.Bound = p.since()
 	}
 	for _, p := range l.waiters {

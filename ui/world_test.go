@@ -113,7 +113,7 @@ func (w *world) populate() {
 	w.take(sem(0, "gpu@r1:8"))
 	w.take(sem(10, "gpu@r2:8"))
 	w.wait(space+"pool/render", sem(11, "gpu@r3:8"))
-	w.take(holdfast.NewSlots(c[0], space+"ids/snowflake", 16, who("ids@n1:3", "worker id")...).Locker())
+	w.take(holdfast.NewSlots(c[0], space+"ids/snowflake", 16, who("ids@n1:3", "worker id")...).Locker(1))
 	w.take(holdfast.NewNodeLock(c[1], space+"single", who("solo@n2:4", "a node without a queue")...))
 	election := func(i int) *holdfast.Election { return holdfast.NewElection(c[i], space+"leader/scheduler") }
 	_, err := election(0).Campaign(w.t.Context(), []byte("http://sched1:8080"))

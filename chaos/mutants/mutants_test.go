@@ -81,6 +81,7 @@ func mutants() []mutant {
 		ofTheGaps(),
 		ofTheOnce(),
 		ofTheSlots(),
+		ofDevices(),
 		ofTheShards(),
 		ofKeep(),
 		ofTheDoctor(),

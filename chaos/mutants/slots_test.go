@@ -5,7 +5,7 @@ func ofTheSlots() []mutant {
 	return []mutant{
 		{
 			number: 448, bug: "slots count on from the number of those that are taken", where: "–",
-			edits: []edit{{"slots.go", "\tlowest := 0\n", "\tlowest := len(taken)\n"}},
+			edits: []edit{{"slots.go", "for lowest := 0;", "for lowest := len(taken);"}},
 			tests: []string{"TestSlotsGiveTheLowestFreeNumber"},
 		},
 		{
@@ -70,7 +70,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 461, bug: "all slots are fenced as one resource", where: "–",
-			edits: []edit{{"hold.go", "path = t.Places[0].Path()", "_ = path"}},
+			edits: []edit{{"hold.go", "Path: p.Path(), Layout", "Path: t.Path, Layout"}},
 			tests: []string{"TestSlotInAMultiLock"},
 		},
 		{
@@ -108,12 +108,12 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 468, bug: "a MultiLock takes the permits of a semaphore that it was given first", where: "–",
-			edits: []edit{{"multilock.go", "strength: l.n", "strength: writeStrength"}},
+			edits: []edit{{"multilock.go", "lock: &l.s.lock, strength: l.n", "lock: &l.s.lock, strength: writeStrength"}},
 			tests: []string{"TestMultiLockTakesTheMostPermits"},
 		},
 		{
 			number: 469, bug: "the wait for a slot ends with its session", where: "CURATOR-595",
-			edits: []edit{{"slots.go", "outlive(ctx, func() (*Hold, error) { return s.enter(ctx, prefer, true) })", "s.enter(ctx, prefer, true)"}},
+			edits: []edit{{"slots.go", "outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, prefer, true) })", "s.enter(ctx, n, prefer, true)"}},
 			tests: []string{"TestEndOfASessionEndsHoldsAndNoWaits"},
 		},
 		{
@@ -123,7 +123,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 471, bug: "slots count on from the number of those that are taken, in the simulation", where: "–",
-			edits: []edit{{"slots.go", "\tlowest := 0\n", "\tlowest := len(taken)\n"}},
+			edits: []edit{{"slots.go", "for lowest := 0;", "for lowest := len(taken);"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
 		},
 		{

@@ -41,7 +41,7 @@ func run(ctx context.Context, n int) error {
 
 	fmt.Println("waiting")
 	workers := holdfast.NewSlots(c, "/holdfast/locks/worker", n)
-	return holdfast.Do(ctx, workers.Locker(), work)
+	return holdfast.Do(ctx, workers.Locker(1), work)
 }
 
 // work is called while this process has one of the numbers.

@@ -3,6 +3,7 @@ package locks
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"holdfast"
@@ -74,6 +75,15 @@ type Place struct {
 	Unknown bool  // only the name can be read
 }
 
+// Slot returns the number of the slot that the place is; ok is false if it is none.
+func (p *Place) Slot() (number int, ok bool) {
+	cut := strings.LastIndexByte(p.Path, '/')
+	if cut < 0 || !strings.HasSuffix(p.Path[:cut], names.Slots.Semaphore.Leases) {
+		return 0, false
+	}
+	return names.SlotOf(p.Path[cut+1:])
+}
+
 // SessionText returns the id of a session as people read it.
 func SessionText(session int64) string { return fmt.Sprintf("0x%x", uint64(session)) }
 
@@ -93,6 +103,20 @@ func (l *Lock) InUse() bool { return len(l.Queue) > 0 }
 func (l *Lock) Holders() (n int) {
 	for i := range l.Queue {
 		if l.Queue[i].Held && !l.Queue[i].Second {
+			n++
+		}
+	}
+	return n
+}
+
+// Tenures returns how many holders there are. The permits or slots that a client has taken at once are one holder.
+func (l *Lock) Tenures() int {
+	seen := make(map[int64]bool)
+	n := 0
+	for i := range l.Queue {
+		p := &l.Queue[i]
+		if p.Held && !p.Second && (p.Token == 0 || !seen[p.Token]) { // 0: not known
+			seen[p.Token] = true
 			n++
 		}
 	}

@@ -144,6 +144,42 @@ func TestEveryLayoutIsRecognized(t *testing.T) {
 	}
 }
 
+// Permits and slots that a client has taken at once are one holder. The place of a slot tells its number.
+func TestHoldersOfSeveral(t *testing.T) {
+	srv := newServer(t)
+	a, b := srv.Client(), srv.Client()
+	hold := func(l holdfast.Locker) {
+		_, err := l.Lock(t.Context())
+		must(t, err)
+	}
+	hold(holdfast.NewSemaphore(a, "/pool", 6).Locker(2))
+	hold(holdfast.NewSemaphore(a, "/pool", 6).Locker(1))
+	hold(holdfast.NewSemaphore(b, "/pool", 6).Locker(3))
+	hold(holdfast.NewSlots(a, "/gpu", 4).Locker(2, 1, 3))
+	hold(holdfast.NewSlots(b, "/gpu", 4).Locker(1))
+	hold(holdfast.NewRWMutex(a, "/rw").RLocker())
+	hold(holdfast.NewRWMutex(b, "/rw").RLocker())
+	hold(holdfast.NewMutex(a, "/slots"))
+	for _, l := range survey(t, a, nil).Locks {
+		var numbers []int
+		for _, p := range l.Queue {
+			if number, ok := p.Slot(); ok {
+				numbers = append(numbers, number)
+			}
+		}
+		got := fmt.Sprintf("%s: %d places, %d holders, slots %v", l.Path, l.Holders(), l.Tenures(), numbers)
+		want := map[string]string{
+			"/pool":  "/pool: 6 places, 3 holders, slots []",
+			"/gpu":   "/gpu: 3 places, 2 holders, slots [0 1 3]",
+			"/rw":    "/rw: 2 places, 2 holders, slots []",
+			"/slots": "/slots: 1 places, 1 holders, slots []",
+		}
+		if got != want[l.Path] {
+			t.Errorf("%s; want %s", got, want[l.Path])
+		}
+	}
+}
+
 func TestKinds(t *testing.T) {
 	srv := newServer(t)
 	a, b := srv.Client(), srv.Client()
@@ -158,8 +194,8 @@ func TestKinds(t *testing.T) {
 	kazoo := holdfast.WithLayout(layout.Kazoo)
 	hold(holdfast.NewSemaphore(a, "/kpool", 1, kazoo).Locker(1))
 	waitBehind(t, b, holdfast.NewSemaphore(b, "/kpool", 1, kazoo).Locker(1))
-	hold(holdfast.NewSlots(a, "/ids", 1).Locker())
-	waitBehind(t, b, holdfast.NewSlots(b, "/ids", 1).Locker())
+	hold(holdfast.NewSlots(a, "/ids", 1).Locker(1))
+	waitBehind(t, b, holdfast.NewSlots(b, "/ids", 1).Locker(1))
 	hold(holdfast.NewNodeLock(a, "/node"))
 	// A writer that has taken the read side, too, has one place.
 	w := hold(holdfast.NewRWMutex(a, "/rw"))

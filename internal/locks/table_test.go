@@ -74,7 +74,7 @@ func makings(t *testing.T) (all []making) {
 	}
 	return append(all,
 		making{kind: "slots", layout: "curator", path: tablePath, lock: func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
-			return holdfast.NewSlots(c, tablePath, 1, opts...).Locker()
+			return holdfast.NewSlots(c, tablePath, 1, opts...).Locker(1)
 		}},
 		making{kind: "node", path: tablePath, lock: func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewNodeLock(c, tablePath, opts...)

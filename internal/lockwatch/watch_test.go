@@ -307,7 +307,7 @@ func TestWatchKnowsSemaphores(t *testing.T) {
 					return
 				}
 				slots := holdfast.NewSlots(c, "/locks/slots", 1, as("eve"))
-				s := hold(slots.Acquire(ctx))
+				s := hold(slots.Acquire(ctx, 1))
 				time.Sleep(time.Second)
 				s.Unlock()
 				r.expect(t, "queued slots eve 1", "acquired slots eve 0", "released slots eve 0")
@@ -455,7 +455,7 @@ func watchRandomly(t *testing.T, seed uint64, cuts bool) {
 					l = holdfast.NewSemaphore(c, "/locks/pool", 3, owner).Locker(1 + rng.IntN(2))
 				case 4:
 					name = "slots"
-					l = holdfast.NewSlots(c, "/locks/slots", 2, owner).Locker()
+					l = holdfast.NewSlots(c, "/locks/slots", 2, owner).Locker(1)
 				}
 				wait, stop := context.WithTimeout(ctx, time.Duration(1+rng.IntN(2000))*time.Millisecond)
 				h, err := l.Lock(wait)

@@ -38,15 +38,29 @@ func (p *Place) find(ctx context.Context) (listed []string, err error) {
 	return listed, err
 }
 
-// Confirm reads the node of a create that has succeeded with an answer that does not describe the node.
-// If the node is not there or not ours any more, the error is ErrGone. No barrier is needed: the server
-// that has answered shows the node, and the session accepts no server that is behind that answer.
-func (p *Place) Confirm(ctx context.Context) error {
-	err := p.recognise(ctx, []string{p.Prefix})
-	if err == nil && p.path == "" {
-		err = ErrGone
+// Confirm reads the nodes that a transaction has made, whose answer does not describe them. All places are exact and of
+// one session. If a node is not there or not ours any more, the error is ErrGone. No barrier is needed: the server that
+// has answered shows the nodes, and the session accepts no server that is behind that answer.
+func Confirm(ctx context.Context, places []*Place) error {
+	for some := range slices.Chunk(places, readsInFlight) {
+		gets := make([]zk.Op, len(some))
+		for i, p := range some {
+			gets[i] = zk.GetOp(p.node(p.Prefix))
+		}
+		found, err := pipeline(ctx, places[0].Session, gets)
+		for i, r := range found {
+			if some[i].made(r) {
+				some[i].Created(some[i].node(some[i].Prefix), r.Stat)
+			}
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	if slices.ContainsFunc(places, func(p *Place) bool { return p.path == "" }) {
+		return ErrGone
+	}
+	return nil
 }
 
 // BehindWrite calls read behind a write, both in one session. So a server that is behind does not make read miss
@@ -110,7 +124,7 @@ func (p *Place) recognise(ctx context.Context, candidates []string) error {
 		}
 		found, err := pipeline(ctx, p.Session, gets)
 		for i, r := range found {
-			if r.Err == nil && r.Stat.EphemeralOwner == p.Session.ID() && (p.Unique || ReadNote(r.Data).ID == p.ID) {
+			if p.made(r) {
 				p.Created(p.node(some[i]), r.Stat)
 				return nil
 			}
@@ -120,6 +134,11 @@ func (p *Place) recognise(ctx context.Context, candidates []string) error {
 		}
 	}
 	return nil
+}
+
+// made reports whether a node that was read is the one that the place has made.
+func (p *Place) made(r zk.Result) bool {
+	return r.Err == nil && r.Stat.EphemeralOwner == p.Session.ID() && (p.Unique || ReadNote(r.Data).ID == p.ID)
 }
 
 // twinned says why a place finds its own number twice. If names can come back, its node may have been

@@ -28,6 +28,7 @@ var pages = []string{
 	"docs/howto/schedulers.md",
 	"docs/howto/stopping.md",
 	"docs/howto/leader.md",
+	"docs/howto/devices.md",
 	"docs/howto/ui.md",
 	"docs/howto/fencing.md",
 	"docs/howto/moving.md",

@@ -131,7 +131,7 @@ func newPoolAt(c *zk.Client, path string) holdfast.Locker {
 }
 
 func newSlotAt(c *zk.Client, path string) holdfast.Locker {
-	return holdfast.NewSlots(c, path, 1).Locker()
+	return holdfast.NewSlots(c, path, 1).Locker(1)
 }
 
 func newKazooAt(c *zk.Client, path string) holdfast.Locker {

@@ -274,7 +274,7 @@ func TestBoundedWaitWithoutAnAnswerIsNotBusy(t *testing.T) {
 	}{
 		{"mutex", zkproto.OpCreate2, func(*taker) {}, "create " + lockPath},
 		{"semaphore", zkproto.OpMulti, func(k *taker) { k.plan.kind.limit, k.plan.kind.permits = 2, 1 }, "multi"},
-		{"slots", zkproto.OpMulti, func(k *taker) { k.plan.kind.limit, k.plan.kind.slot = 2, true }, "multi"},
+		{"slots", zkproto.OpMulti, func(k *taker) { k.plan.kind.limit, k.plan.kind.permits, k.plan.kind.slot = 2, 1, true }, "multi"},
 		{"node", zkproto.OpCreate2, func(k *taker) { k.plan.kind.node = true }, "create " + lockPath},
 	} {
 		for _, held := range []bool{false, true} {

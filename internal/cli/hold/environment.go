@@ -1,7 +1,6 @@
 package hold
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -22,7 +21,7 @@ func (p *Plan) Environment(h *holdfast.Hold) []string {
 		"HOLDFAST_HELD=" + p.heldText(),
 		"HOLDFAST_OWNER=" + p.Who,
 		"HOLDFAST_SERVER=" + p.Target.URL, // a URL has no password
-	}, p.slotVariable(h)...)
+	}, p.slotVariables(h)...)
 }
 
 // token returns the token of LOCK itself, also with --also.
@@ -55,12 +54,21 @@ func (p *Plan) tokens(h *holdfast.Hold) string {
 	return strings.Join(text, " ")
 }
 
-// slotVariable returns HOLDFAST_SLOT for the command, or nothing.
-func (p *Plan) slotVariable(h *holdfast.Hold) []string {
+// slotVariables returns HOLDFAST_SLOT and HOLDFAST_SLOTS for the command, or nothing.
+func (p *Plan) slotVariables(h *holdfast.Hold) []string {
 	if !p.kind.slot {
 		return nil
 	}
-	return []string{fmt.Sprintf("HOLDFAST_SLOT=%d", h.Slot())}
+	return []string{"HOLDFAST_SLOT=" + strconv.Itoa(h.Slot()), "HOLDFAST_SLOTS=" + slotsText(h, " ")}
+}
+
+// slotsText returns the numbers of the slots that h holds.
+func slotsText(h *holdfast.Hold, separator string) string {
+	var text []string
+	for _, number := range h.Slots() {
+		text = append(text, strconv.Itoa(number))
+	}
+	return strings.Join(text, separator)
 }
 
 // held returns the lock at path as an element of HOLDFAST_HELD. The key has the server, since the same

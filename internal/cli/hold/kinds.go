@@ -20,7 +20,7 @@ type KindFlags struct {
 func (f *KindFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.shared, "shared", "s", false, "acquire the lock as a reader; readers share it with readers only")
 	cmd.Flags().BoolVarP(&f.exclusive, "exclusive", "x", false, "acquire the lock as a writer. Give it if readers of other libraries use the lock: they wait for writers only. Readers of holdfast wait for every exclusive lock")
-	cmd.Flags().IntVar(&f.permits, "permits", 1, "with --of: acquire this many permits, all or none")
+	cmd.Flags().IntVar(&f.permits, "permits", 1, "with --of: acquire this many permits, all or none; with --slot, this many slots")
 	cmd.Flags().IntVar(&f.limit, "of", 0, "the lock is a semaphore with this many permits. All users must give the same number. A new number counts when nobody has a permit or waits")
 	cmd.Flags().BoolVar(&f.resize, "resize", false, "with --of N: if others use another number, change it to N. Nobody loses a permit. Waiters with another number fail")
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "acquire this lock, too, all or none; repeatable, in any order")
@@ -52,6 +52,11 @@ func (f *KindFlags) check(cmd *cobra.Command) error {
 		return term.Usage("", "--of %d: want 1 or more", f.limit)
 	case given("of") && (f.permits < 1 || f.permits > f.limit):
 		return term.Usage("", "--permits %d --of %d: want 1 or more permits, and at most as many as --of", f.permits, f.limit)
+	}
+	for _, number := range f.prefer {
+		if number < 0 || number >= f.limit {
+			return term.Usage("", "--prefer-slots %d: with --of %d, the slots are 0 to %d", number, f.limit, f.limit-1)
+		}
 	}
 	return nil
 }

@@ -103,8 +103,11 @@ func holdUntilTold(p *Plan, stdin bool) error {
 	}
 	k.say.Line("to release %s, press ctrl-C or: kill %d", term.Escape(p.Name), os.Getpid())
 	line := fmt.Sprintf("held %s token=%d session=%s", term.Escape(p.Name), p.token(t.hold), locks.SessionText(t.hold.SessionID()))
-	if p.kind.slot {
-		line += fmt.Sprintf(" slot=%d", t.hold.Slot())
+	switch {
+	case p.kind.slot && p.kind.permits > 1:
+		line += " slots=" + slotsText(t.hold, ",")
+	case p.kind.slot:
+		line += " slot=" + slotsText(t.hold, ",")
 	}
 	_, err = fmt.Println(line)
 	if err != nil {

@@ -31,7 +31,7 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		case f.exclusive:
 			return holdfast.NewRWMutex(c, path, append(opts, k.room()...)...)
 		case f.slot:
-			return holdfast.NewSlots(c, path, f.limit, who...).Locker()
+			return holdfast.NewSlots(c, path, f.limit, who...).Locker(f.permits, f.prefer...)
 		case f.limit > 0:
 			return holdfast.NewSemaphore(c, path, f.limit, opts...).Locker(f.permits)
 		case f.node:

@@ -201,7 +201,8 @@ const runFilesHelp = `
 
 The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
 that grows from holder to holder), HOLDFAST_SESSION, HOLDFAST_OWNER (see --who), HOLDFAST_SERVER (the
-server of the lock, which a holdfast in the command uses, too) and HOLDFAST_SLOT (with --slot). The
+server of the lock, which a holdfast in the command uses, too), and with --slot HOLDFAST_SLOTS (the numbers,
+separated by spaces) and HOLDFAST_SLOT (the lowest). The
 command also inherits variables of an outer holdfast that this one does not set, such as HOLDFAST_SLOT. With --also,
 HOLDFAST_TOKEN is the token of LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command
 line, separated by spaces.
@@ -245,6 +246,7 @@ const runExamples = `  holdfast run nightly -- ./backup.sh
   holdfast run -q -n --once-per 59m hourly -- ./job        # in the crontab of several hosts
   holdfast run --once-key "$(date +%F)" daily -- ./report  # once a day; in a crontab, write \%F
   holdfast run --slot --of 4 worker -- sh -c 'exec ./worker --id $HOLDFAST_SLOT'
+  holdfast run --slot --of 8 --permits 2 gpu -- ./train    # two of eight devices: HOLDFAST_SLOTS is "0 1"
   holdfast run --tree db/orders -- ./migrate         # excludes db, and not db/users
   holdfast run --also db/b db/a -- ./copy a b        # both locks or neither
   holdfast run --supersede --why "$CI_COMMIT" deploy/main -- ./deploy  # of those that wait, the newest

@@ -11,10 +11,14 @@ import (
 )
 
 // slotTreeFlags are the flags of the kinds of lock that are made of others: slots and trees.
-type slotTreeFlags struct{ slot, tree bool }
+type slotTreeFlags struct {
+	slot, tree bool
+	prefer     []int // slots
+}
 
 func (f *slotTreeFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.slot, "slot", false, "with --of N: acquire one of the slots 0 to N-1, the lowest that is free. Nobody else has its number. The command of run has it in HOLDFAST_SLOT, and lock prints slot=N")
+	cmd.Flags().BoolVar(&f.slot, "slot", false, "with --of N: acquire one of the slots 0 to N-1, the lowest that is free, or K of them at once with --permits K. Nobody else has their numbers. The command of run has them in HOLDFAST_SLOTS, such as \"0 3\", and a single one also in HOLDFAST_SLOT. lock prints slot=N or slots=N,M")
+	cmd.Flags().IntSliceVar(&f.prefer, "prefer-slots", nil, "with --slot: acquire those of these slots that are free, and then the lowest, such as 2,3. It does not wait for them while enough others are free")
 	cmd.Flags().BoolVar(&f.tree, "tree", false, "acquire LOCK together with everything below it: a lock of db excludes db/a, and db/a and db/b go side by side. The first word of LOCK is the tree. All users of that name and of names below it must give --tree; others are refused")
 }
 
@@ -24,10 +28,10 @@ func (f *slotTreeFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.slot && !given("of"):
 		return term.Usage("", "--slot needs --of N, the number of slots")
-	case f.slot && given("permits"):
-		return term.Usage("to hold several slots, run the command several times", "--slot and --permits do not go together")
 	case f.slot && given("layout"):
 		return term.Usage("", "--slot and --layout do not go together")
+	case given("prefer-slots") && !f.slot:
+		return term.Usage("", "--prefer-slots needs --slot")
 	}
 	if !f.tree {
 		return nil

@@ -68,7 +68,7 @@ func (l Lock) Key() string { return l.Path + "\x00" + l.Layout }
 // State returns the name of the state.
 func (l Lock) State() string { return string(l.lock().State(time.Time{})) }
 
-// holder returns the owner of the first place, and how many other places hold the lock.
+// holder returns the owner of the first place, and how many others hold the lock.
 func (l Lock) holder() string {
 	switch {
 	case len(l.Queue) == 0 && l.Reserved != nil:
@@ -77,7 +77,7 @@ func (l Lock) holder() string {
 		return ""
 	}
 	owner := l.Queue[0].Owner
-	if more := l.Holders() - 1; more > 0 {
+	if more := l.lock().Tenures() - 1; more > 0 {
 		owner += fmt.Sprintf(" +%d", more)
 	}
 	return owner

@@ -87,7 +87,7 @@ func TestListShowsSlotsAsOneLock(t *testing.T) {
 		slots := holdfast.NewSlots(c, "/ns/ids", 3)
 		var held []*holdfast.Hold
 		for range 2 {
-			h, err := slots.Acquire(t.Context())
+			h, err := slots.Acquire(t.Context(), 1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -80,8 +80,8 @@ func (l *Lock) Summary(now time.Time) string {
 	if len(l.Queue) > 0 && l.Queue[0].Detached {
 		text += "; its id is " + term.Escape(term.Cut(l.Queue[0].ID, term.MaxCell))
 	}
-	if holders > 1 {
-		text += fmt.Sprintf(" and %d more", holders-1)
+	if more := l.lock().Tenures() - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	if l.Permits != nil {
 		limit := "an unknown number of"
@@ -105,7 +105,10 @@ func (l *Lock) Places(now time.Time) term.Listing[int] {
 	indexes := make([]int, len(l.Queue))
 	for i, e := range l.Queue {
 		indexes[i] = i
+		slot, isSlot := e.Slot()
 		switch {
+		case isSlot:
+			position[i] = fmt.Sprintf("slot %d", slot)
 		case e.Kept:
 			position[i] = "keeps"
 		case e.Held && e.Shared:

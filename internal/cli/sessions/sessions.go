@@ -183,7 +183,9 @@ func listSessions(g *conn.Flags, cmd *cobra.Command, layout *locks.Layout, forma
 				name += " (waits)"
 				d.Waiting++
 			}
-			locks = append(locks, name)
+			if len(locks) == 0 || locks[len(locks)-1] != name { // or it has several permits or slots of one lock
+				locks = append(locks, name)
+			}
 		}
 		list.Items = append(list.Items, d)
 		rows = append(rows, []string{d.Session, d.Owner, strconv.Itoa(d.Held), strconv.Itoa(d.Waiting), few(locks)})

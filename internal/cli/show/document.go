@@ -50,6 +50,7 @@ type Holding struct {
 	// HeldSince is absent if it is not known. Then HeldMS counts from Since and is an upper bound.
 	HeldSince *time.Time        `json:"held_since,omitempty"`
 	HeldMS    int64             `json:"held_ms"`
+	Slot      *int              `json:"slot,omitempty"` // its number. A holder of several slots has an entry for each, with one token
 	Labels    map[string]string `json:"labels,omitempty"`
 	// Detached: no session owns the lock, and Session is empty. Expires is absent if it never does.
 	Detached bool       `json:"detached,omitempty"`
@@ -97,6 +98,9 @@ func Describe(name, path string, queue []locks.Place, now time.Time) Document {
 		if e.Held {
 			h := Holding{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels}
 			h.detach(e.Entry)
+			if slot, ok := e.Slot(); ok {
+				h.Slot = &slot
+			}
 			if !e.HeldSince.IsZero() {
 				held := e.HeldSince.UTC()
 				h.HeldSince, h.HeldMS = &held, max(now.Sub(held), 0).Milliseconds()

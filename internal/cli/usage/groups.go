@@ -23,7 +23,7 @@ var (
 			"try", "wait", "on-deadlock", "busy-exit-code", "once-per", "once-key", "min-hold", "supersede", "superseded-exit-code", "queue-max", "queue-full",
 		}},
 		{"Which lock", []string{
-			"also", "count", "detached", "exclusive", "expires", "layout", "node", "of", "permits", "resize", "shared", "slot", "stdin", "tree",
+			"also", "count", "detached", "exclusive", "expires", "layout", "node", "of", "permits", "prefer-slots", "resize", "shared", "slot", "stdin", "tree",
 		}},
 		{"The election", []string{"observe", "once", "value", "http"}},
 		{"Which locks", []string{"held", "older-than", "owner", "waiting"}},
