@@ -126,6 +126,7 @@ func (c *chaosClient) run() error {
 		rng := rand.New(rand.NewPCG(c.Seed, uint64(2000+i)))
 		wg.Go(func() { c.share(ctx, i, rng) })
 	}
+	wg.Go(func() { c.dine(ctx, rand.New(rand.NewPCG(c.Seed, 3000))) })
 	wg.Go(func() { c.account(ctx) })
 	wg.Go(func() { c.watchScheduler(ctx) })
 	io.Copy(io.Discard, os.Stdin)

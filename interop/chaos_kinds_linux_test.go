@@ -18,6 +18,7 @@ import (
 
 	"holdfast"
 	"holdfast/chaos"
+	"holdfast/deadlock"
 	"holdfast/once"
 	"holdfast/shards"
 	"holdfast/zk"
@@ -172,6 +173,37 @@ func (c *chaosClient) share(ctx context.Context, i int, rng *rand.Rand) {
 	}
 }
 
+// dine takes two locks in a random order, one inside the other, as one worker of each other process does. If a deadlock of
+// theirs does not end, they claim nothing more.
+func (c *chaosClient) dine(ctx context.Context, rng *rand.Rand) {
+	for ctx.Err() == nil {
+		dir, order := chaosPath("dine", 0), rng.Perm(chaosLocks)
+		if err := c.course(ctx, dir, order[:2], rng); err != nil && !errors.Is(err, holdfast.ErrDeadlock) {
+			pause(ctx, time.Duration(rng.Int64N(int64(20*time.Millisecond))))
+		}
+	}
+}
+
+// course acquires the locks one after the other, and releases them.
+func (c *chaosClient) course(ctx context.Context, dir string, order []int, rng *rand.Rand) error {
+	if len(order) == 0 {
+		return nil
+	}
+	path := fmt.Sprintf("%s/%d", dir, order[0])
+	a := chaos.Attempt{Client: c.Process*1000 + 700, Session: c.sessions[0].Load, Locks: []chaos.Op{{Lock: path, Type: chaos.Mutex}}}
+	claim, err := c.log.Acquire(ctx, a, holdfast.NewMutex(c.clients[0], path, deadlock.Detect()).Lock)
+	if err != nil {
+		return err
+	}
+	held, cancel := context.WithCancel(claim.Context())
+	stop := context.AfterFunc(ctx, cancel)
+	pause(held, time.Duration(rng.Int64N(int64(50*time.Millisecond))))
+	err = c.course(held, dir, order[1:], rng)
+	stop()
+	cancel()
+	return cmp.Or(c.unlock(claim, 1), err)
+}
+
 // chaosOdd is an event: a call has returned something that it must not return, whatever happens.
 const chaosOdd = "odd"
 
@@ -250,7 +282,7 @@ func (c *chaosRun) askAgain(ops []chaos.Op) (more []chaos.Op, odd []string) {
 }
 
 // chaosKinds are the kinds of lock, as chaosKind names them.
-var chaosKinds = []string{"mutex", "rw", "semaphore", "election", "node", "slots", "tree", "once", "most", "shards"}
+var chaosKinds = []string{"mutex", "rw", "semaphore", "election", "node", "slots", "tree", "once", "most", "shards", "dine"}
 
 // chaosKind returns the kind of a lock of the history.
 func chaosKind(lock string) string {
@@ -274,6 +306,8 @@ func chaosPlace() string {
 		return locks[len(locks)-1].Lock
 	case "once", "most":
 		return onceLock(chaosPath(typ, 0), onceKey())
+	case "dine":
+		return fmt.Sprintf("%s/%d", chaosPath(typ, 0), i)
 	case "shards":
 		if n := rand.IntN(shardCount + 1); n < shardCount {
 			return chaosShards(nil).Path(n)
