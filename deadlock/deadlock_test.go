@@ -64,7 +64,7 @@ func (k kind) of(c *zk.Client, i int, waits bool, opts ...holdfast.Option) holdf
 	case semaphore:
 		return holdfast.NewSemaphore(c, path, 2, opts...).Locker(2)
 	case slots:
-		return holdfast.NewSlots(c, path, 1, opts...).Locker()
+		return holdfast.NewSlots(c, path, 1, opts...).Locker(1)
 	case tree:
 		return holdfast.NewTree(c, path, opts...).Path("src/main.go")
 	}
