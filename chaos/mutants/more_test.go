@@ -129,7 +129,7 @@ func ofTheHandoff() []mutant {
 		},
 		{
 			number: 70, bug: "a holder in a long queue writes its mark over somebody's data", where: "–",
-			edits: []edit{{"internal/queue/watermark.go", "free: err == nil && Unclaimed(data)}", "free: err == nil && len(data) >= 0}"}},
+			edits: []edit{{"internal/queue/watermark.go", "free: err == nil && Unclaimed(data) && readRecord(data) == nil}", "free: err == nil && len(data) >= 0}"}},
 			pkg:   "internal/queue", tests: []string{"TestMarksLeaveOthersDataAlone"},
 		},
 	}
