@@ -36,6 +36,16 @@ func newTestTaker(srv *zktest.Server) *taker {
 	}, term.NewQueue(nil))
 }
 
+// taking takes the lock in a goroutine. The error comes when take has returned.
+func taking(k *taker, signals <-chan os.Signal) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := k.take(signals)
+		ended <- err
+	}()
+	return ended
+}
+
 // saidBy returns what has been said on k.say so far. Nothing else may take the messages.
 func saidBy(k *taker) string {
 	var text strings.Builder
@@ -117,17 +127,9 @@ func TestSecondSignalDoesNotWaitForTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer holder.Unlock()
+		defer mustLock(t, holdfast.NewMutex(srv.Client(), lockPath)).Unlock()
 		signals := make(chan os.Signal, 2)
-		result := make(chan error, 1)
-		go func() {
-			_, err := newTestTaker(srv).take(signals)
-			result <- err
-		}()
+		result := taking(newTestTaker(srv), signals)
 		synctest.Wait()
 		resume := srv.Stall()
 		signals <- syscall.SIGTERM
@@ -175,11 +177,7 @@ func TestBoundedWaitWhoseServerIsLostAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer holder.Unlock()
+		defer mustLock(t, holdfast.NewMutex(srv.Client(), lockPath)).Unlock()
 		k := newTestTaker(srv)
 		k.plan.bounded, k.plan.wait = true, time.Hour
 		dial := k.plan.Target.ZK.Dial
@@ -208,10 +206,7 @@ func TestBusyNamesTheReservationAndNotItsOwnNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		first, err := holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("first")).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := mustLock(t, holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("first")))
 		if err := reserve.For(t.Context(), first, time.Hour); err != nil {
 			t.Fatal(err)
 		}
@@ -429,11 +424,7 @@ func TestSecondSignalWaitsForADetachedLock(t *testing.T) {
 			return zktest.Pass
 		})
 		signals := make(chan os.Signal, 2)
-		result := make(chan error, 1)
-		go func() {
-			_, err := k.take(signals)
-			result <- err
-		}()
+		result := taking(k, signals)
 		<-stalled
 		signals <- syscall.SIGTERM
 		synctest.Wait()
@@ -457,19 +448,11 @@ func TestSignalEndsLockDetachedWithoutAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer holder.Unlock()
+		defer mustLock(t, holdfast.NewMutex(srv.Client(), lockPath)).Unlock()
 		k := newTestTaker(srv)
 		k.plan.detached.on = true
 		signals := make(chan os.Signal, 2)
-		result := make(chan error, 1)
-		go func() {
-			_, err := k.take(signals)
-			result <- err
-		}()
+		result := taking(k, signals)
 		synctest.Wait()
 		resume := srv.Stall()
 		for i := 0; i < 20 && len(result) == 0; i++ {
@@ -552,11 +535,7 @@ func TestWaitThatIsCutOffKnowsItsReservation(t *testing.T) {
 			return zktest.Pass
 		})
 		signals := make(chan os.Signal, 2)
-		result := make(chan error, 1)
-		go func() {
-			_, err := k.take(signals)
-			result <- err
-		}()
+		result := taking(k, signals)
 		<-stalled
 		signals <- syscall.SIGTERM
 		synctest.Wait()
@@ -613,10 +592,7 @@ func TestSessionOfTheHoldIsChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		holder := mustLock(t, holdfast.NewMutex(srv.Client(), lockPath))
 		k := newTestTaker(srv)
 		refused := errors.New("refused")
 		var first int64
@@ -629,11 +605,7 @@ func TestSessionOfTheHoldIsChecked(t *testing.T) {
 			}
 			return nil
 		}
-		ended := make(chan error, 1)
-		go func() {
-			_, err := k.take(nil)
-			ended <- err
-		}()
+		ended := taking(k, nil)
 		time.Sleep(time.Minute)
 		synctest.Wait() // the check has seen the first session
 		srv.Expire(first)

@@ -67,11 +67,7 @@ func TestProgressOfAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		m := holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("ann"), holdfast.WithReason("nightly"))
-		holder, err := m.Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		holder := mustLock(t, holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("ann"), holdfast.WithReason("nightly")))
 		time.Sleep(10 * time.Second)
 		k, shown, stop := screened(t, srv)
 		defer stop()
@@ -120,11 +116,7 @@ func TestProgressOfAReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		m := holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("ann"))
-		holder, err := m.Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		holder := mustLock(t, holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("ann")))
 		if err := reserve.For(t.Context(), holder, time.Hour); err != nil {
 			t.Fatal(err)
 		}

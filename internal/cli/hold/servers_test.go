@@ -65,10 +65,7 @@ func TestWaitForEverOutlastsItsServers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.NewServer()
 				defer srv.Close()
-				holder, err := holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("somebody")).Lock(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				holder := mustLock(t, holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("somebody")))
 				door := &doorway{srv: srv, err: tt.first}
 				k := newTestTaker(srv)
 				k.plan.Target.ZK = door.config()
@@ -142,11 +139,7 @@ func TestBoundedWaitsForServersEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.NewServer()
 				defer srv.Close()
-				holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer holder.Unlock()
+				defer mustLock(t, holdfast.NewMutex(srv.Client(), lockPath)).Unlock()
 				door := &doorway{srv: srv, err: errNoServer}
 				if tt.later {
 					door.set(nil)
@@ -160,7 +153,7 @@ func TestBoundedWaitsForServersEnd(t *testing.T) {
 				k.plan.Target.ZK = door.config()
 				k.plan.try, k.plan.bounded, k.plan.wait = tt.try, tt.wait > 0, tt.wait
 				began := time.Now()
-				_, err = k.take(nil)
+				_, err := k.take(nil)
 				took := time.Since(began)
 				if !errors.Is(err, conn.ErrUnreachable) || term.Explain(err).Code != term.ExitUnavailable || !strings.HasPrefix(term.Explain(err).Err.Error(), tt.error) {
 					t.Errorf("take: %v; want %s", err, tt.error)
@@ -185,11 +178,7 @@ func TestSignalEndsAWaitForServersAtOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.NewServer()
 				defer srv.Close()
-				holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer holder.Unlock()
+				defer mustLock(t, holdfast.NewMutex(srv.Client(), lockPath)).Unlock()
 				k := newTestTaker(srv)
 				stuck := make(chan struct{})
 				if !tt.later {
