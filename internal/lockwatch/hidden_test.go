@@ -90,9 +90,7 @@ func TestAWaiterBehindAHiddenPlaceHasNotAcquired(t *testing.T) {
 	for _, tt := range tests {
 		for _, pause := range []time.Duration{0, time.Second} {
 			t.Run(tt.name+" "+pause.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					srv := zktest.NewServer()
-					defer srv.Close()
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					s := setup{c: srv.Client(), at: func() { time.Sleep(pause) }}
 					s.make = func(path string, mode zk.Mode, acl zk.ACL) string {
 						t.Helper()
@@ -160,9 +158,7 @@ func TestAWaiterBehindAHiddenPlaceHasNotAcquired(t *testing.T) {
 
 // A node becomes unreadable and is removed, and no event tells of that. The copy that the page shows does not keep it.
 func TestAMirrorForgetsAHiddenNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
 		makeAll(t, c, "/locks", "/locks/db", "/locks/db/open", "/locks/db/hidden")
 		ctx, cancel := context.WithCancel(t.Context())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"holdfast/internal/budget"
@@ -29,9 +28,7 @@ func TestTreesThatAreTooLarge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			set(t)
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := srv.Client()
 				makeAll(t, c, "/locks")
 				fill := func(n int) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"holdfast/zk"
@@ -27,9 +26,7 @@ func TestAMirrorKeepsNoMoreThanAPart(t *testing.T) {
 func TestAMirrorReadsChangesTogether(t *testing.T) {
 	for name, broken := range map[string]bool{"together": false, "one by one": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				if broken {
 					srv.Intercept(zkproto.OpMultiRead, func(string) zktest.Action { return zktest.Throttle })
 				}

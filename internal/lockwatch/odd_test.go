@@ -60,78 +60,70 @@ func makeAll(t *testing.T, c *zk.Client, paths ...string) {
 // Curator makes the node of a permit before it has the permit. A watcher that begins in between, or reads again,
 // does not take the client for a holder.
 func TestPendingPermitsAreNotHeld(t *testing.T) {
-	for _, polls := range []bool{false, true} {
-		t.Run(fmt.Sprintf("polls %v", polls), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
-				of := func(owner string) *curator {
-					return &curator{t: t, c: srv.Client(), pool: "/locks/pool", owner: owner}
-				}
-				makeAll(t, srv.Client(), "/locks", "/locks/pool", "/locks/pool/locks", "/locks/pool/leases")
-				ann, bob, cem, dee := of("ann"), of("bob"), of("cem"), of("dee")
-				ann.join()
-				ann.pend()
-				r := watch(t, srv.Client(), layout.Curator, polls)
-				if s := r.began; s.Held != 0 || s.Waiters != 1 {
-					t.Errorf("with a pending permit alone: %+v", s)
-				}
-				read := func() { time.Sleep(5 * time.Second) }
-				// A watcher that polls reads every second. Two changes at the instant of a reading may come before and after
-				// it. Then it shows a holder between them, rightly.
-				between := func() { time.Sleep(300 * time.Millisecond) }
-				between()
-				ann.own()
-				read()
-				r.expect(t, "acquired pool ann 0")
-				bob.join()
-				bob.pend()
-				read()
-				r.expect(t, "queued pool bob 1")
-				again := watch(t, srv.Client(), layout.Curator, polls)
-				if s := again.began; s.Held != 1 || s.Waiters != 1 {
-					t.Errorf("with a held and a pending permit: %+v", s)
-				}
-				between()
-				ann.yield()
-				read()
-				bob.own()
-				read()
-				r.expect(t, "released pool ann 1", "acquired pool bob 0")
-				again.expect(t, "released pool ann 1", "acquired pool bob 0")
-				cem.join()
-				cem.pend()
-				read()
-				cem.yield()
-				read()
-				cem.own()
-				read()
-				bob.yield()
-				read()
-				r.expect(t, "queued pool cem 1", "left pool cem 0", "released pool bob 0")
-				// Between two readings, a client may have had the permit that it waited for.
-				dee.join()
-				dee.pend()
-				read()
-				dee.own()
-				dee.yield()
-				read()
-				if polls {
-					r.expect(t, "queued pool dee 1", "gap pool")
-				} else {
-					r.expect(t, "queued pool dee 1", "acquired pool dee 0", "released pool dee 0")
-				}
-			})
-		})
-	}
+	inBothWays(t, func(t *testing.T, srv *zktest.Server, polls bool) {
+		of := func(owner string) *curator {
+			return &curator{t: t, c: srv.Client(), pool: "/locks/pool", owner: owner}
+		}
+		makeAll(t, srv.Client(), "/locks", "/locks/pool", "/locks/pool/locks", "/locks/pool/leases")
+		ann, bob, cem, dee := of("ann"), of("bob"), of("cem"), of("dee")
+		ann.join()
+		ann.pend()
+		r := watch(t, srv.Client(), layout.Curator, polls)
+		if s := r.began; s.Held != 0 || s.Waiters != 1 {
+			t.Errorf("with a pending permit alone: %+v", s)
+		}
+		read := func() { time.Sleep(5 * time.Second) }
+		// A watcher that polls reads every second. Two changes at the instant of a reading may come before and after
+		// it. Then it shows a holder between them, rightly.
+		between := func() { time.Sleep(300 * time.Millisecond) }
+		between()
+		ann.own()
+		read()
+		r.expect(t, "acquired pool ann 0")
+		bob.join()
+		bob.pend()
+		read()
+		r.expect(t, "queued pool bob 1")
+		again := watch(t, srv.Client(), layout.Curator, polls)
+		if s := again.began; s.Held != 1 || s.Waiters != 1 {
+			t.Errorf("with a held and a pending permit: %+v", s)
+		}
+		between()
+		ann.yield()
+		read()
+		bob.own()
+		read()
+		r.expect(t, "released pool ann 1", "acquired pool bob 0")
+		again.expect(t, "released pool ann 1", "acquired pool bob 0")
+		cem.join()
+		cem.pend()
+		read()
+		cem.yield()
+		read()
+		cem.own()
+		read()
+		bob.yield()
+		read()
+		r.expect(t, "queued pool cem 1", "left pool cem 0", "released pool bob 0")
+		// Between two readings, a client may have had the permit that it waited for.
+		dee.join()
+		dee.pend()
+		read()
+		dee.own()
+		dee.yield()
+		read()
+		if polls {
+			r.expect(t, "queued pool dee 1", "gap pool")
+		} else {
+			r.expect(t, "queued pool dee 1", "acquired pool dee 0", "released pool dee 0")
+		}
+	})
 }
 
 // What comes and goes while the tree is read again leaves a gap, and a name that is given again does not keep the
 // former owner.
 func TestChangesDuringTheReadAreNotLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx := t.Context()
 		a, b := srv.Client(), srv.Client()
 		hold := must[*holdfast.Hold](t)
@@ -182,68 +174,60 @@ func TestChangesDuringTheReadAreNotLost(t *testing.T) {
 
 // Without permission to read the locks, Watch fails. If only some are not readable, it says so.
 func TestWatchSaysWhatItMayNotRead(t *testing.T) {
-	for _, polls := range []bool{false, true} {
-		t.Run(fmt.Sprintf("polls %v", polls), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
-				ctx := t.Context()
-				c := srv.Client()
-				secret := zk.ACL{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}
-				open := zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}
-				make := func(path string, acl zk.ACL) {
-					if _, _, err := c.Create(ctx, path, nil, zk.Persistent, acl); err != nil {
-						t.Fatal(err)
-					}
-				}
-				allow := func(path string, acl zk.ACL) {
-					if _, err := c.SetACL(ctx, path, []zk.ACL{acl}, zk.AnyVersion); err != nil {
-						t.Fatal(err)
-					}
-				}
-				make("/locks", secret)
-				w := &watcher{client: srv.Client(), cfg: Config{Every: time.Second}}
-				w.model = newModel(grammar(layout.Curator), "/locks/", func(Event) {})
-				for _, f := range []func(context.Context) error{w.follow, func(ctx context.Context) error { return w.poll(ctx, time.Hour) }} {
-					ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-					if err := f(ctx); !errors.Is(err, zk.ErrNoAuth) {
-						t.Errorf("got %v", err)
-					}
-					cancel()
-				}
-				allow("/locks", open)
-				make("/locks/secret", secret)
-				r := watch(t, srv.Client(), layout.Curator, polls)
-				r.expect(t, "gap secret")
-				make("/locks/hidden", secret)
-				time.Sleep(5 * time.Second)
-				if polls { // servers report no event of a node that may not be read
-					r.expect(t, "gap hidden")
-				}
-				hold := must[*holdfast.Hold](t)
-				hold(holdfast.NewMutex(c, "/locks/a", as("ann")).Lock(ctx))
-				time.Sleep(5 * time.Second)
-				if !polls { // the count of changes says so later
-					r.expect(t, "gap /locks", "acquired a ann 0")
-					return
-				}
-				r.expect(t, "acquired a ann 0")
-				allow("/locks/a", secret)
-				time.Sleep(5 * time.Second)
-				r.expect(t, "gap a")
-				allow("/locks/a", open)
-				time.Sleep(5 * time.Second)
-				r.expect(t, "acquired a ann 0")
-			})
-		})
-	}
+	inBothWays(t, func(t *testing.T, srv *zktest.Server, polls bool) {
+		ctx := t.Context()
+		c := srv.Client()
+		secret := zk.ACL{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}
+		open := zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}
+		make := func(path string, acl zk.ACL) {
+			if _, _, err := c.Create(ctx, path, nil, zk.Persistent, acl); err != nil {
+				t.Fatal(err)
+			}
+		}
+		allow := func(path string, acl zk.ACL) {
+			if _, err := c.SetACL(ctx, path, []zk.ACL{acl}, zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		make("/locks", secret)
+		w := &watcher{client: srv.Client(), cfg: Config{Every: time.Second}}
+		w.model = newModel(grammar(layout.Curator), "/locks/", func(Event) {})
+		for _, f := range []func(context.Context) error{w.follow, func(ctx context.Context) error { return w.poll(ctx, time.Hour) }} {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			if err := f(ctx); !errors.Is(err, zk.ErrNoAuth) {
+				t.Errorf("got %v", err)
+			}
+			cancel()
+		}
+		allow("/locks", open)
+		make("/locks/secret", secret)
+		r := watch(t, srv.Client(), layout.Curator, polls)
+		r.expect(t, "gap secret")
+		make("/locks/hidden", secret)
+		time.Sleep(5 * time.Second)
+		if polls { // servers report no event of a node that may not be read
+			r.expect(t, "gap hidden")
+		}
+		hold := must[*holdfast.Hold](t)
+		hold(holdfast.NewMutex(c, "/locks/a", as("ann")).Lock(ctx))
+		time.Sleep(5 * time.Second)
+		if !polls { // the count of changes says so later
+			r.expect(t, "gap /locks", "acquired a ann 0")
+			return
+		}
+		r.expect(t, "acquired a ann 0")
+		allow("/locks/a", secret)
+		time.Sleep(5 * time.Second)
+		r.expect(t, "gap a")
+		allow("/locks/a", open)
+		time.Sleep(5 * time.Second)
+		r.expect(t, "acquired a ann 0")
+	})
 }
 
 // New locks with the name of a turnstile do not hold up each other, nor the locks behind them.
 func TestManyLocksThatMayBeTurnstiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
 		r := watch(t, srv.Client(), layout.Curator, false)
 		var want []string
@@ -273,9 +257,7 @@ func TestTooManyPendingEventsAskForAResync(t *testing.T) {
 
 // A server that throttles does not end a watch.
 func TestWatchGoesOnWhenTheServerThrottles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		var refused atomic.Int32
 		srv.Intercept(zkproto.OpAddWatch, func(string) zktest.Action {
 			if refused.Add(1) < 4 {
@@ -301,9 +283,7 @@ func TestWatchGoesOnWhenTheServerThrottles(t *testing.T) {
 
 // Locks beside those of the prefix come and go without a gap.
 func TestSiblingsOfThePrefixAreNoGap(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx := t.Context()
 		c := srv.Client()
 		makeAll(t, c, "/locks", "/locks/old")
@@ -332,9 +312,7 @@ func TestSiblingsOfThePrefixAreNoGap(t *testing.T) {
 // A permit is of a turn that has just gone only if both are of one client and one semaphore, and if the turn was the
 // first.
 func TestAPermitBehindATurnThatIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		of := func(c *zk.Client, pool, owner string) *curator { return &curator{t: t, c: c, pool: pool, owner: owner} }
 		makeAll(t, srv.Client(), "/locks", "/locks/pool", "/locks/pool/locks", "/locks/pool/leases", "/locks/other", "/locks/other/locks", "/locks/other/leases")
 		shared := srv.Client()
@@ -386,9 +364,7 @@ func TestAPermitBehindATurnThatIsGone(t *testing.T) {
 
 // Where events are missing behind the end of a turn, the next reading tells whether the client has a permit.
 func TestATurnThatIsGoneBeforeMissedEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		makeAll(t, srv.Client(), "/locks", "/locks/pool", "/locks/pool/locks", "/locks/pool/leases")
 		ann := &curator{t: t, c: srv.Client(), pool: "/locks/pool", owner: "ann"}
 		ann.join()
@@ -416,9 +392,7 @@ func TestATurnThatIsGoneBeforeMissedEvents(t *testing.T) {
 
 // A semaphore that came while the watcher was there is known after a lost connection, too.
 func TestANewSemaphoreIsKeptOverALostConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx := t.Context()
 		c := srv.Client()
 		network := &cable{}
@@ -443,69 +417,61 @@ func TestANewSemaphoreIsKeptOverALostConnection(t *testing.T) {
 // A server reports no event of a place that the watcher may not read. The watcher says so, and does not guess who
 // holds the lock.
 func TestPlacesThatMayNotBeRead(t *testing.T) {
-	for _, polls := range []bool{false, true} {
-		t.Run(fmt.Sprintf("polls %v", polls), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
-				c := srv.Client()
-				secret := zk.ACL{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}
-				open := zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}
-				join := func(lock, owner string, acl zk.ACL) string {
-					t.Helper()
-					path, _, err := c.Create(t.Context(), "/locks/"+lock+"/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-", []byte(owner), zk.EphemeralSequential, acl)
-					if err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(5 * time.Second)
-					return path
-				}
-				leave := func(path string) {
-					t.Helper()
-					if err := c.Delete(t.Context(), path, zk.AnyVersion); err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(5 * time.Second)
-				}
-				makeAll(t, c, "/locks", "/locks/before", "/locks/after", "/locks/behind", "/locks/open")
-				hidden := join("before", "ann", secret)
-				r := watch(t, srv.Client(), layout.Curator, polls)
-				time.Sleep(5 * time.Second)
-				join("before", "bob", open)
-				leave(hidden)
-				if polls { // a list has the names of all nodes
-					r.expect(t, "queued before bob 1", "released before ? 1", "acquired before bob 0")
-				} else {
-					r.expect(t, "gap before")
-				}
-				hidden = join("after", "cem", secret)
-				join("after", "dee", open)
-				leave(hidden)
-				if polls {
-					r.expect(t, "acquired after ? 0", "queued after dee 1", "released after ? 1", "acquired after dee 0")
-				} else {
-					r.expect(t, "gap after")
-				}
-				first := join("behind", "eve", open)
-				join("behind", "fay", secret)
-				leave(first)
-				if polls {
-					r.expect(t, "acquired behind eve 0", "queued behind ? 1", "released behind eve 1", "acquired behind ? 0")
-				} else {
-					r.expect(t, "acquired behind eve 0", "gap behind")
-				}
-				leave(join("open", "gus", open)) // the other locks are reported
-				r.expect(t, "acquired open gus 0", "released open gus 0")
-			})
-		})
-	}
+	inBothWays(t, func(t *testing.T, srv *zktest.Server, polls bool) {
+		c := srv.Client()
+		secret := zk.ACL{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}
+		open := zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}
+		join := func(lock, owner string, acl zk.ACL) string {
+			t.Helper()
+			path, _, err := c.Create(t.Context(), "/locks/"+lock+"/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-", []byte(owner), zk.EphemeralSequential, acl)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+			return path
+		}
+		leave := func(path string) {
+			t.Helper()
+			if err := c.Delete(t.Context(), path, zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		makeAll(t, c, "/locks", "/locks/before", "/locks/after", "/locks/behind", "/locks/open")
+		hidden := join("before", "ann", secret)
+		r := watch(t, srv.Client(), layout.Curator, polls)
+		time.Sleep(5 * time.Second)
+		join("before", "bob", open)
+		leave(hidden)
+		if polls { // a list has the names of all nodes
+			r.expect(t, "queued before bob 1", "released before ? 1", "acquired before bob 0")
+		} else {
+			r.expect(t, "gap before")
+		}
+		hidden = join("after", "cem", secret)
+		join("after", "dee", open)
+		leave(hidden)
+		if polls {
+			r.expect(t, "acquired after ? 0", "queued after dee 1", "released after ? 1", "acquired after dee 0")
+		} else {
+			r.expect(t, "gap after")
+		}
+		first := join("behind", "eve", open)
+		join("behind", "fay", secret)
+		leave(first)
+		if polls {
+			r.expect(t, "acquired behind eve 0", "queued behind ? 1", "released behind eve 1", "acquired behind ? 0")
+		} else {
+			r.expect(t, "acquired behind eve 0", "gap behind")
+		}
+		leave(join("open", "gus", open)) // the other locks are reported
+		r.expect(t, "acquired open gus 0", "released open gus 0")
+	})
 }
 
 // The token of an event is that of the node, whatever the client has written into it.
 func TestATokenIsNotForged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
 		makeAll(t, c, "/locks", "/locks/a")
 		r := watch(t, srv.Client(), layout.Curator, false)
@@ -523,30 +489,24 @@ func TestATokenIsNotForged(t *testing.T) {
 
 // A place in a queue of another layout is no NodeLock.
 func TestPlacesOfOtherLayoutsAreNoLocks(t *testing.T) {
-	for _, polls := range []bool{false, true} {
-		t.Run(fmt.Sprintf("polls %v", polls), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
-				c := srv.Client()
-				makeAll(t, c, "/locks", "/locks/a")
-				join := func() {
-					t.Helper()
-					if _, _, err := c.Create(t.Context(), "/locks/a/6266cbe9453b4a508718b39f57879b6e__lock__", nil, zk.EphemeralSequential); err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(5 * time.Second)
-				}
-				join()
-				r := watch(t, srv.Client(), layout.Curator, polls)
-				join()
-				if r.began.Held != 0 {
-					t.Errorf("%+v", r.began)
-				}
-				r.expect(t)
-			})
-		})
-	}
+	inBothWays(t, func(t *testing.T, srv *zktest.Server, polls bool) {
+		c := srv.Client()
+		makeAll(t, c, "/locks", "/locks/a")
+		join := func() {
+			t.Helper()
+			if _, _, err := c.Create(t.Context(), "/locks/a/6266cbe9453b4a508718b39f57879b6e__lock__", nil, zk.EphemeralSequential); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		join()
+		r := watch(t, srv.Client(), layout.Curator, polls)
+		join()
+		if r.began.Held != 0 {
+			t.Errorf("%+v", r.began)
+		}
+		r.expect(t)
+	})
 }
 
 // A client gets its permit between the reads of the turns and of the permits, or before both. It has not left.
@@ -558,9 +518,7 @@ func TestPermitsDuringTheRead(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("polls %v at %s first %v", polls, at, first), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						srv := zktest.NewServer()
-						defer srv.Close()
+					inBubble(t, func(t *testing.T, srv *zktest.Server) {
 						ctx := t.Context()
 						sem := func(owner string) *holdfast.Semaphore {
 							return holdfast.NewSemaphore(srv.Client(), "/locks/pool", 1, as(owner))
@@ -623,9 +581,7 @@ func TestPermitsDuringTheRead(t *testing.T) {
 // A reading has the turn of a client and, since it lists permits after turns, the permit that the client has got for
 // it. The client does not wait any more.
 func TestAHolderIsNoWaiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx := t.Context()
 		sem := func(owner string) *holdfast.Semaphore {
 			return holdfast.NewSemaphore(srv.Client(), "/locks/pool", 1, as(owner))

@@ -36,9 +36,7 @@ func oldServer(srv *zktest.Server, action zktest.Action) (on *atomic.Bool, asked
 func TestWatchOnAMemberWithoutPersistentWatches(t *testing.T) {
 	for name, action := range map[string]zktest.Action{"answers": zktest.Action(zkproto.CodeUnimplemented), "drops": zktest.DropRequest} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				old, asked := oldServer(srv, action)
 				c := srv.Client()
 				makeAll(t, c, "/locks", "/locks/db")
@@ -86,9 +84,7 @@ func TestWatchOnAMemberWithoutPersistentWatches(t *testing.T) {
 
 // After an outage, a watcher that polls does not pause for a multiple of the outage.
 func TestPollingGoesOnSoonAfterAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		old, _ := oldServer(srv, zktest.Action(zkproto.CodeUnimplemented))
 		old.Store(true)
 		c := srv.Client()
@@ -141,9 +137,7 @@ func TestPace(t *testing.T) {
 
 // The same for the copy that the page shows.
 func TestAMirrorOnAMemberWithoutPersistentWatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		old, _ := oldServer(srv, zktest.Action(zkproto.CodeUnimplemented))
 		c := srv.Client()
 		makeAll(t, c, "/locks")

@@ -23,6 +23,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// inBubble runs f with its own server and fake time.
+func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		f(t, srv)
+	})
+}
+
+// inBothWays is inBubble for a watcher that has persistent watches, and for one that polls.
+func inBothWays(t *testing.T, f func(t *testing.T, srv *zktest.Server, polls bool)) {
+	for _, polls := range []bool{false, true} {
+		t.Run(fmt.Sprintf("polls %v", polls), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) { f(t, srv, polls) })
+		})
+	}
+}
+
 // A recorder watches /locks/ and keeps what it is told.
 type recorder struct {
 	mu     sync.Mutex // guards events
@@ -132,9 +150,7 @@ func later(f func() (*holdfast.Hold, error)) <-chan *holdfast.Hold {
 }
 
 func TestWatchTellsWhatHappens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
 		ctx := t.Context()
 		hold := must[*holdfast.Hold](t)
@@ -230,43 +246,37 @@ var allLayouts holdfast.Layout
 
 // Without a layout, a watch follows all of them. Two in one directory are two locks.
 func TestWatchOfAllLayouts(t *testing.T) {
-	for _, polls := range []bool{false, true} {
-		t.Run(fmt.Sprint("polls ", polls), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
-				c := srv.Client()
-				ctx := t.Context()
-				hold := must[*holdfast.Hold](t)
-				mutex := func(name, owner string, layout holdfast.Layout) *holdfast.Mutex {
-					return holdfast.NewMutex(c, "/locks/"+name, as(owner), holdfast.WithLayout(layout))
-				}
-				early := hold(mutex("early", "eve", layouts.Kazoo).Lock(ctx))
-				r := watch(t, srv.Client(), allLayouts, polls)
-				if s := r.began; s.Locks != 1 || s.Held != 1 {
-					t.Errorf("it begins with %+v", s)
-				}
-				expect := func(want ...string) {
-					t.Helper()
-					time.Sleep(2 * time.Second) // a reading
-					r.expect(t, want...)
-				}
-				for _, layout := range []holdfast.Layout{layouts.Curator, layouts.Kazoo, layouts.WriteLock, layouts.Article, layouts.Named("x")} {
-					a := hold(mutex("one", "ann", layout).Lock(ctx))
-					expect("acquired one ann 0")
-					next := later(func() (*holdfast.Hold, error) { return mutex("one", "bob", layout).Lock(ctx) })
-					expect("queued one bob 1")
-					a.Unlock()
-					b := <-next
-					expect("released one ann 1", "acquired one bob 0")
-					b.Unlock()
-					expect("released one bob 0")
-				}
-				early.Unlock()
-				expect("released early eve 0")
-			})
-		})
-	}
+	inBothWays(t, func(t *testing.T, srv *zktest.Server, polls bool) {
+		c := srv.Client()
+		ctx := t.Context()
+		hold := must[*holdfast.Hold](t)
+		mutex := func(name, owner string, layout holdfast.Layout) *holdfast.Mutex {
+			return holdfast.NewMutex(c, "/locks/"+name, as(owner), holdfast.WithLayout(layout))
+		}
+		early := hold(mutex("early", "eve", layouts.Kazoo).Lock(ctx))
+		r := watch(t, srv.Client(), allLayouts, polls)
+		if s := r.began; s.Locks != 1 || s.Held != 1 {
+			t.Errorf("it begins with %+v", s)
+		}
+		expect := func(want ...string) {
+			t.Helper()
+			time.Sleep(2 * time.Second) // a reading
+			r.expect(t, want...)
+		}
+		for _, layout := range []holdfast.Layout{layouts.Curator, layouts.Kazoo, layouts.WriteLock, layouts.Article, layouts.Named("x")} {
+			a := hold(mutex("one", "ann", layout).Lock(ctx))
+			expect("acquired one ann 0")
+			next := later(func() (*holdfast.Hold, error) { return mutex("one", "bob", layout).Lock(ctx) })
+			expect("queued one bob 1")
+			a.Unlock()
+			b := <-next
+			expect("released one ann 1", "acquired one bob 0")
+			b.Unlock()
+			expect("released one bob 0")
+		}
+		early.Unlock()
+		expect("released early eve 0")
+	})
 }
 
 func TestWatchKnowsSemaphores(t *testing.T) {
@@ -275,9 +285,7 @@ func TestWatchKnowsSemaphores(t *testing.T) {
 	} {
 		layout := tt.layout
 		t.Run(layout.Name+" watched as "+tt.watched.Name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := srv.Client()
 				ctx := t.Context()
 				hold := must[*holdfast.Hold](t)
@@ -325,64 +333,56 @@ func TestWatchKnowsSemaphores(t *testing.T) {
 // What happens while the watcher has no connection is found by comparison: what is different is told, and a gap
 // where more has happened.
 func TestWatchAfterALostConnection(t *testing.T) {
-	for _, polls := range []bool{false, true} {
-		t.Run(fmt.Sprintf("polls %v", polls), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
-				c := srv.Client()
-				ctx := t.Context()
-				hold := must[*holdfast.Hold](t)
-				lock := func(name, owner string) *holdfast.Hold {
-					return hold(holdfast.NewMutex(c, "/locks/"+name, as(owner)).Lock(ctx))
-				}
-				kept, held, busy := lock("kept", "ann"), lock("held", "bob"), lock("busy", "cem")
-				waits := later(func() (*holdfast.Hold, error) { return holdfast.NewMutex(c, "/locks/held", as("dee")).Lock(ctx) })
+	inBothWays(t, func(t *testing.T, srv *zktest.Server, polls bool) {
+		c := srv.Client()
+		ctx := t.Context()
+		hold := must[*holdfast.Hold](t)
+		lock := func(name, owner string) *holdfast.Hold {
+			return hold(holdfast.NewMutex(c, "/locks/"+name, as(owner)).Lock(ctx))
+		}
+		kept, held, busy := lock("kept", "ann"), lock("held", "bob"), lock("busy", "cem")
+		waits := later(func() (*holdfast.Hold, error) { return holdfast.NewMutex(c, "/locks/held", as("dee")).Lock(ctx) })
 
-				network := &cable{}
-				cfg := srv.Config()
-				cfg.Dial = network.through(cfg.Dial)
-				mine := must[*zk.Client](t)(zk.Dial(ctx, cfg))
-				defer mine.Close()
-				r := watch(t, mine, layouts.Curator, polls)
-				network.cut()
-				synctest.Wait()
+		network := &cable{}
+		cfg := srv.Config()
+		cfg.Dial = network.through(cfg.Dial)
+		mine := must[*zk.Client](t)(zk.Dial(ctx, cfg))
+		defer mine.Close()
+		r := watch(t, mine, layouts.Curator, polls)
+		network.cut()
+		synctest.Wait()
 
-				held.Unlock() // one change that can be told
-				got := <-waits
-				busy.Unlock()
-				lock("busy", "eve").Unlock() // a tenure of which nothing is left
-				last := lock("busy", "fay")
-				lock("new", "gus")
-				lock("brief", "hal").Unlock()
-				r.expect(t)
+		held.Unlock() // one change that can be told
+		got := <-waits
+		busy.Unlock()
+		lock("busy", "eve").Unlock() // a tenure of which nothing is left
+		last := lock("busy", "fay")
+		lock("new", "gus")
+		lock("brief", "hal").Unlock()
+		r.expect(t)
 
-				network.mend()
-				time.Sleep(5 * time.Second)
-				r.expect(t, "gap brief", "gap busy", "released busy cem 0", "released held bob 1",
-					"acquired held dee 0", "acquired busy fay 0", "acquired new gus 0")
-				got.Unlock()
-				kept.Unlock()
-				last.Unlock()
-				if polls {
-					time.Sleep(5 * time.Second)
-				}
-				synctest.Wait()
-				all := r.all()
-				slices.Sort(all)
-				if want := []string{"released busy fay 0", "released held dee 0", "released kept ann 0"}; !slices.Equal(all, want) {
-					t.Errorf("got %q; want %q", all, want)
-				}
-			})
-		})
-	}
+		network.mend()
+		time.Sleep(5 * time.Second)
+		r.expect(t, "gap brief", "gap busy", "released busy cem 0", "released held bob 1",
+			"acquired held dee 0", "acquired busy fay 0", "acquired new gus 0")
+		got.Unlock()
+		kept.Unlock()
+		last.Unlock()
+		if polls {
+			time.Sleep(5 * time.Second)
+		}
+		synctest.Wait()
+		all := r.all()
+		slices.Sort(all)
+		if want := []string{"released busy fay 0", "released held dee 0", "released kept ann 0"}; !slices.Equal(all, want) {
+			t.Errorf("got %q; want %q", all, want)
+		}
+	})
 }
 
 // A session of the watcher that expires is followed by the next.
 func TestWatchOutlivesItsSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, mine := srv.Client(), srv.Client()
 		ctx := t.Context()
 		r := watch(t, mine, layouts.Curator, false)
