@@ -28,6 +28,15 @@ import (
 
 const lockPath = "/holdfast/locks/job"
 
+// inBubble runs f with its own server and fake time.
+func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		f(t, srv)
+	})
+}
+
 func newTestTaker(srv *zktest.Server) *taker {
 	g := &conn.Flags{Namespace: "/holdfast/locks", Timeout: 10 * time.Second}
 	return newTaker(&Plan{
@@ -65,9 +74,7 @@ func queueOf(t *testing.T, c *zk.Client) []holdfast.Entry {
 }
 
 func TestSignalDuringTheAttemptStartsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		k := newTestTaker(srv)
 		signals := make(chan os.Signal)
 		// Nobody is ahead, so take acquires the lock unless it heeds the signal. If it does acquire it, it checks
@@ -97,9 +104,7 @@ func TestSignalAtTheMomentOfSuccessGivesTheLockUp(t *testing.T) {
 		{"pending", nil, syscall.SIGHUP},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				had, err := newTestTaker(srv).acquire(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -124,9 +129,7 @@ func TestSignalAtTheMomentOfSuccessGivesTheLockUp(t *testing.T) {
 }
 
 func TestSecondSignalDoesNotWaitForTheServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		defer mustLock(t, holdfast.NewMutex(srv.Client(), lockPath)).Unlock()
 		signals := make(chan os.Signal, 2)
 		result := taking(newTestTaker(srv), signals)
@@ -149,9 +152,7 @@ func TestSecondSignalDoesNotWaitForTheServer(t *testing.T) {
 }
 
 func TestTryEndsWhenItsServerIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		k := newTestTaker(srv)
 		k.plan.try = true
 		resume := func() {}
@@ -174,9 +175,7 @@ func TestTryEndsWhenItsServerIsLost(t *testing.T) {
 // The server is lost half a second before the wait ends: too late for the client to know that it is gone, and too
 // early to read who holds the lock.
 func TestBoundedWaitWhoseServerIsLostAtItsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		defer mustLock(t, holdfast.NewMutex(srv.Client(), lockPath)).Unlock()
 		k := newTestTaker(srv)
 		k.plan.bounded, k.plan.wait = true, time.Hour
@@ -203,9 +202,7 @@ func TestBoundedWaitWhoseServerIsLostAtItsEnd(t *testing.T) {
 
 // A wait can end while the client has the lock and reads whether it is reserved.
 func TestBusyNamesTheReservationAndNotItsOwnNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		first := mustLock(t, holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("first")))
 		if err := reserve.For(t.Context(), first, time.Hour); err != nil {
 			t.Fatal(err)
@@ -230,9 +227,7 @@ func TestBusyNamesTheReservationAndNotItsOwnNode(t *testing.T) {
 }
 
 func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
 		holder, err := holdfast.NewMutex(c, lockPath, holdfast.WithOwner("somebody")).Lock(t.Context())
 		if err != nil {
@@ -275,9 +270,7 @@ func TestBoundedWaitWithoutAnAnswerIsNotBusy(t *testing.T) {
 		for _, held := range []bool{false, true} {
 			for name, action := range map[string]zktest.Action{"drops": zktest.DropRequest, "throttles": zktest.Throttle} {
 				t.Run(fmt.Sprintf("%s/%s/held %v", tt.what, name, held), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						srv := zktest.NewServer()
-						defer srv.Close()
+					inBubble(t, func(t *testing.T, srv *zktest.Server) {
 						other := srv.Client()
 						k := newTestTaker(srv)
 						k.plan.bounded, k.plan.wait = true, 500*time.Millisecond
@@ -310,9 +303,7 @@ func TestBoundedWaitWithoutAnAnswerIsNotBusy(t *testing.T) {
 }
 
 func TestBoundedWaitGoesOnInTheNextSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
 		holder, err := holdfast.NewMutex(c, lockPath).Lock(t.Context())
 		if err != nil {
@@ -354,9 +345,7 @@ func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
 	} {
 		for _, bounded := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/bounded=%v", tt.name, bounded), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					srv := zktest.NewServer()
-					defer srv.Close()
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					c := srv.Client()
 					k := newTestTaker(srv)
 					k.plan.bounded, k.plan.wait = bounded, time.Hour
@@ -409,9 +398,7 @@ func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
 // A second signal does not end lock --detached before it knows whether the lock is held, while the server may
 // answer: otherwise nobody would know the lock's id.
 func TestSecondSignalWaitsForADetachedLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		k := newTestTaker(srv)
 		k.plan.detached.on = true
 		var resume func()
@@ -445,9 +432,7 @@ func TestSecondSignalWaitsForADetachedLock(t *testing.T) {
 
 // When no server has answered for some time, a signal ends lock --detached, too.
 func TestSignalEndsLockDetachedWithoutAServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		defer mustLock(t, holdfast.NewMutex(srv.Client(), lockPath)).Unlock()
 		k := newTestTaker(srv)
 		k.plan.detached.on = true
@@ -469,9 +454,7 @@ func TestSignalEndsLockDetachedWithoutAServer(t *testing.T) {
 
 // A reservation that is recorded, though the client was told of its end instead, does not stay: nobody runs.
 func TestReservationThatFailsDoesNotStay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		observer := srv.Client()
 		k := newTestTaker(srv)
 		had, err := k.acquire(t.Context())
@@ -520,9 +503,7 @@ func TestReservationThatFailsDoesNotStay(t *testing.T) {
 
 // A wait that a second signal cuts off may leave the lock reserved. run says so.
 func TestWaitThatIsCutOffKnowsItsReservation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		k := newTestTaker(srv)
 		k.plan.minHold = time.Hour
 		var resume func()
@@ -553,9 +534,7 @@ func TestWaitThatIsCutOffKnowsItsReservation(t *testing.T) {
 
 // A release waits for the server. Signals that ask to stop cut it off, and no others.
 func TestReleaseIsCutOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		k := newTestTaker(srv)
 		had, err := k.acquire(t.Context())
 		if err != nil {
@@ -589,9 +568,7 @@ func TestReleaseIsCutOff(t *testing.T) {
 // The wait can go on in another session, which a server may have granted another timeout. No command starts in a session
 // that does not suit it.
 func TestSessionOfTheHoldIsChecked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		holder := mustLock(t, holdfast.NewMutex(srv.Client(), lockPath))
 		k := newTestTaker(srv)
 		refused := errors.New("refused")

@@ -3,7 +3,6 @@ package hold
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"holdfast"
@@ -41,9 +40,7 @@ func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 		{name: "another kind", child: "0123456789abcdef0123456789abcdef__lock__", mode: zk.EphemeralSequential, want: "job: another kind of lock has this name: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := srv.Client()
 				k := newTestTaker(srv)
 				k.plan.kind, k.plan.try = tt.kind, tt.try

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"holdfast/internal/cli/term"
@@ -20,9 +19,7 @@ func TestTryEndsWhateverTheServerDoes(t *testing.T) {
 	for name, action := range map[string]zktest.Action{"throttles": zktest.Throttle, "drops": zktest.DropRequest} {
 		for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpGetChildren2, zkproto.OpGetData} {
 			t.Run(name+"/"+op.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					srv := zktest.NewServer()
-					defer srv.Close()
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					k := newTestTaker(srv)
 					k.plan.try = true
 					srv.Intercept(op, func(string) zktest.Action { return action })
@@ -47,9 +44,7 @@ func TestTryEndsWhateverTheServerDoes(t *testing.T) {
 
 // The decision comes first. Naming the holder of a very long queue reads a bounded number of places, and ends with the context.
 func TestMessagesReadABoundedNumberOfPlaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
 		for _, path := range []string{"/holdfast", "/holdfast/locks", lockPath} {
 			if _, _, err := c.Create(t.Context(), path, nil, zk.Persistent); err != nil {

@@ -120,9 +120,7 @@ func TestMetricsCountWhatHappens(t *testing.T) {
 		}, []string{`holdfast_acquire_total{lock="/l",result="locked"} 1`, `holdfast_acquire_total{lock="/l",result="timeout"} 1`, `holdfast_waiters{lock="/l"} 0`, `holdfast_held{lock="/l"} 0`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c, err := zk.Dial(t.Context(), srv.Config())
 				if err != nil {
 					t.Fatal(err)

@@ -106,9 +106,7 @@ func TestNestedRunsNameTheLockThatWouldDeadlock(t *testing.T) {
 // waits for the outer reader, which waits for the inner one.
 func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 	for _, writes := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.NewServer()
-			defer srv.Close()
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
 			outer, err := holdfast.NewRWMutex(srv.Client(), lockPath).RLock(t.Context())
 			if err != nil {
 				t.Fatal(err)

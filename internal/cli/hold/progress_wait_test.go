@@ -64,9 +64,7 @@ func screened(t *testing.T, srv *zktest.Server) (k *taker, shown func() string, 
 }
 
 func TestProgressOfAWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		holder := mustLock(t, holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("ann"), holdfast.WithReason("nightly")))
 		time.Sleep(10 * time.Second)
 		k, shown, stop := screened(t, srv)
@@ -113,9 +111,7 @@ func TestProgressOfAWait(t *testing.T) {
 
 // At the head of the queue, the progress shows the --min-hold that the wait is for.
 func TestProgressOfAReservation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		holder := mustLock(t, holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("ann")))
 		if err := reserve.For(t.Context(), holder, time.Hour); err != nil {
 			t.Fatal(err)
@@ -167,9 +163,7 @@ func TestProgressOfOtherHolders(t *testing.T) {
 
 // With --also, a wait can be in a deadlock: the progress says so within two seconds.
 func TestProgressOfADeadlock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
 		other := srv.Client()
 		if _, err := holdfast.NewMutex(other, "/holdfast/locks/other", holdfast.WithOwner("ann")).Lock(ctx); err != nil {

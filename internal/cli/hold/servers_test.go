@@ -62,9 +62,7 @@ func TestWaitForEverOutlastsItsServers(t *testing.T) {
 		{"in the middle", nil, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				holder := mustLock(t, holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("somebody")))
 				door := &doorway{srv: srv, err: tt.first}
 				k := newTestTaker(srv)
@@ -136,9 +134,7 @@ func TestBoundedWaitsForServersEnd(t *testing.T) {
 			error: "cannot reach zk://test: no server answered within 2s (h:2181: connection refused)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				defer mustLock(t, holdfast.NewMutex(srv.Client(), lockPath)).Unlock()
 				door := &doorway{srv: srv, err: errNoServer}
 				if tt.later {
@@ -175,9 +171,7 @@ func TestSignalEndsAWaitForServersAtOnce(t *testing.T) {
 		{"in the middle", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				defer mustLock(t, holdfast.NewMutex(srv.Client(), lockPath)).Unlock()
 				k := newTestTaker(srv)
 				stuck := make(chan struct{})

@@ -5,7 +5,6 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"github.com/spf13/cobra"
 
@@ -22,9 +21,7 @@ func TestForcedUnlockAtAServerThatIsBehind(t *testing.T) {
 	const path = "/locks/db"
 	for name, before := range map[string]bool{"free": false, "held by a process": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				must := func(err error) {
 					t.Helper()
 					if err != nil {

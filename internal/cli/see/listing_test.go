@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"holdfast"
@@ -90,9 +89,7 @@ func TestKazoosSemaphoreIsOneLock(t *testing.T) {
 
 // The server throttles: the reads are sent again. An expired session of a command that only reads is no lost lock.
 func TestReadsAreSentAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
 		h, err := holdfast.NewSemaphore(c, "/locks/pool", 1).Acquire(t.Context(), 1)
 		if err != nil {

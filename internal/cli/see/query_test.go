@@ -17,10 +17,17 @@ import (
 	"holdfast/zktest"
 )
 
-func TestListFindsLocksBelowLocks(t *testing.T) {
+// inBubble runs f with its own server and fake time.
+func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
+		f(t, srv)
+	})
+}
+
+func TestListFindsLocksBelowLocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
 		for _, path := range []string{"/ns/db", "/ns/db/migrate", "/ns/db/deep/er", "/ns/dbx", "/other"} {
 			h, err := holdfast.NewMutex(c, path).Lock(t.Context())
@@ -61,9 +68,7 @@ func TestListFindsLocksBelowLocks(t *testing.T) {
 
 // Slots are one lock, held or free, and their directories are none.
 func TestListShowsSlotsAsOneLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
 		want := func(places ...string) {
 			t.Helper()
@@ -105,9 +110,7 @@ func TestListShowsSlotsAsOneLock(t *testing.T) {
 
 // ls shows a caller's place in the queue of a Once's key, and does not take the recorded results for locks.
 func TestListShowsNoMarksOfAOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
 		paths := func() (paths []string) {
 			found, err := Query{Prefix: "/ns/", Namespace: "/"}.Read(t.Context(), c)

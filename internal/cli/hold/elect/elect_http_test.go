@@ -26,6 +26,15 @@ import (
 	"holdfast/zktest"
 )
 
+// inBubble runs f with its own server and fake time.
+func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		f(t, srv)
+	})
+}
+
 // asked returns the page's answer to GET path.
 func asked(t *testing.T, p *page, path string) (code int, d LeaderDocument) {
 	t.Helper()
@@ -124,9 +133,7 @@ func TestPageSaysNoBeforeAnotherLeads(t *testing.T) {
 		}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.NewServer()
-				defer srv.Close()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				door := &way{srv: srv}
 				p, leader, next, end := startLeader(t, door, grace)
 				defer end()
@@ -169,9 +176,7 @@ func TestPageSaysNoBeforeAnotherLeads(t *testing.T) {
 
 // The page says yes again if the connection returns in time, and no when the term ends, however it ends.
 func TestPageFollowsTheTerm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		door := &way{srv: srv}
 		p, leader, next, end := startLeader(t, door, time.Second)
 		defer end()
@@ -208,9 +213,7 @@ func TestPageFollowsTheTerm(t *testing.T) {
 }
 
 func TestPageSaysNoWhenTheCommandHasEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		p, _, _, end := startLeader(t, &way{srv: srv}, time.Second)
 		defer end()
 		p.resign()
@@ -222,9 +225,7 @@ func TestPageSaysNoWhenTheCommandHasEnded(t *testing.T) {
 
 // The page says no from the moment at which the command gets TERM, also if a server answers again by then.
 func TestPageSaysNoFromTERM(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		p, leader, _, end := startLeader(t, &way{srv: srv}, time.Second)
 		defer end()
 		left := time.Until(leader.Deadline())
@@ -242,9 +243,7 @@ func TestPageSaysNoFromTERM(t *testing.T) {
 
 // The name of a leader is not shown for longer than a session lasts without a proof.
 func TestPageForgetsTheLeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		h, err := holdfast.NewElection(srv.Client(), electPath).Campaign(t.Context(), []byte("other"))
 		if err != nil {
 			t.Fatal(err)
