@@ -86,7 +86,7 @@ func New(licenses string, args ...string) *cobra.Command {
 		root.AddCommand(serve.New(), serve.NewCheck(), serve.NewBackup(), newVersion(licenses))
 		root.AddCommand(conn.NewConfig(g), newCompletion(), man.New())
 	}
-	root.AddCommand(newTopics(g)...) // the short help of each command names them
+	root.AddCommand(newTopics(g, only < 0)...) // the short help of each command names them
 	root.SetHelpCommand(newHelp())
 	usage.Install(root, func() { hideMissing(root) })
 	root.CompletionOptions.DisableDefaultCmd = true

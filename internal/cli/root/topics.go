@@ -10,14 +10,18 @@ import (
 	"holdfast/internal/cli/term"
 )
 
-// newTopics returns the topics of holdfast help that are no commands.
-func newTopics(g *conn.Flags) []*cobra.Command {
-	return []*cobra.Command{
-		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesTopic()},
-		{Use: "environment", Short: "Environment variables that holdfast reads and sets", Long: conn.EnvironmentTopic(g.FlagSet)},
+// newTopics returns the topics of holdfast help that are no commands. Without texts, some have their names alone.
+func newTopics(g *conn.Flags, texts bool) []*cobra.Command {
+	topics := []*cobra.Command{
+		{Use: "exit-codes", Short: "What the exit codes mean"},
+		{Use: "environment", Short: "Environment variables that holdfast reads and sets"},
 		{Use: "guarantees", Short: "What holdfast promises, and what it cannot promise", Long: guaranteesTopic},
 		{Use: "durations", Short: "How to write a duration", Long: durationsTopic},
 	}
+	if texts {
+		topics[0].Long, topics[1].Long = exitCodesTopic(), conn.EnvironmentTopic(g.FlagSet)
+	}
+	return topics
 }
 
 func exitCodesTopic() string {
