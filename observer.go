@@ -39,7 +39,7 @@ type Event struct {
 	Op      string // of the call that acquires the lock, as in [Error]: "lock", "try lock", "read lock", "acquire", "campaign", …
 	Path    string // of the lock
 	Layout  string // of the lock, as in [LockToken]
-	Permits int    // or slots that were asked for; 0 if the lock is neither a Semaphore nor a Slots
+	Permits int    // or slots asked for; else 0
 	// Hold is nil until the lock is acquired. In a MultiLock, and so for a path of a Tree, each lock has events
 	// and a Hold of its own. That Hold ends when all are acquired; the caller's Hold then stands for it.
 	Hold     *Hold

@@ -11,13 +11,12 @@ import (
 )
 
 // A Slots is a set of n slots with the numbers 0 to n-1. A caller that acquires slots gets numbers that nobody else
-// holds: the id of a worker, a port, the GPUs of a machine. It gets the lowest free numbers, or those that it prefers.
-// If not enough are free, callers are served first come, first served, whatever number they ask for.
+// holds: the id of a worker, a port, GPUs of a machine. It gets the lowest free ones, or those that it prefers. If too
+// few are free, callers are served first come, first served, whatever number they ask for.
 //
 // A slot is an ephemeral node whose name is the number, so the server never has one number twice (see Names that come
-// back). The slots of a client that has crashed are taken until the server removes the nodes at the end of the session.
-// A caller passes a turnstile to get slots, as at a Semaphore. It takes all of them in one transaction that checks the
-// turnstile and n.
+// back). The slots of a client that has crashed are taken until the session ends. A caller passes a turnstile, as at a
+// Semaphore, and takes its slots in one transaction that checks the turnstile and n.
 //
 // A Hold's token is larger than all earlier tokens of its numbers. So it can fence a resource that belongs to a
 // number; [Hold.Tokens] has the path of each slot for that.
@@ -39,11 +38,10 @@ func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
 // Path is the path of the lock.
 func (s *Slots) Path() string { return s.semaphore.lock.Path }
 
-// Acquire waits for n slots and takes them at once, all or none. It takes the preferred ones that are free, in the
-// order of prefer, and then the lowest. A process that restarts can keep its numbers with that. Acquire never waits
-// for a preferred slot while enough others are free. [Hold.Slots] returns the numbers. The Hold keeps them until
-// Unlock; if one is lost, all are. A caller that waits for many slots holds up the callers behind it, also those for
-// whom enough are free: so no number of small callers starves a large one. ctx and the errors are those of
+// Acquire waits for n slots and takes them at once, all or none. It takes the preferred ones that are free, in that
+// order, and then the lowest, and never waits for a preferred one while enough others are free. So a process that
+// restarts can keep its numbers. Callers behind one that needs many wait, even if enough are free for them: so it does
+// not starve. [Hold.Slots] returns the numbers; if one is lost, all are. ctx and the errors are those of
 // [Semaphore.Acquire]; ErrLimit also means that the number of slots is not known.
 func (s *Slots) Acquire(ctx context.Context, n int, prefer ...int) (*Hold, error) {
 	return s.semaphore.lock.attempt(ctx, "acquire", n, func(ctx context.Context) (*Hold, error) {
