@@ -50,7 +50,7 @@ func TestSimulationOfTheNewest(t *testing.T) {
 	for _, f := range s.failed {
 		t.Error(f)
 	}
-	if !t.Failed() && (r.Onces["superseded"] < n || r.Onces["ordered"] < n || r.Onces["raw"] < n) {
+	if !t.Failed() && (r.Onces["superseded"] < n || r.Onces["ordered"] < n || r.Onces["raw"] < n/2) {
 		t.Errorf("%v from %d seeds: too few to tell anything", r.Onces, n)
 	}
 }
@@ -105,12 +105,18 @@ func (w *world) chooseNewest() []lockSpec {
 		newest := locker{parts: []chaos.Op{op}, lock: call(holdfast.Locker.Lock), try: call(holdfast.Locker.TryLock)}
 		plain, value := with(), with(holdfast.WithValue([]byte("10.0.0.5"))) // as Curator's
 		bounded := with(holdfast.WithQueueMax(3, w.seed%2 == 0))
-		return []locker{
+		all = []locker{
 			newest, newest, newest,
 			{parts: []chaos.Op{op}, lock: plain.Lock, try: plain.TryLock},
 			{parts: []chaos.Op{op}, lock: value.Lock, try: value.TryLock},
 			{parts: []chaos.Op{op}, lock: bounded.Lock, try: bounded.TryLock},
 		}
+		for i := range all {
+			if w.untouched() { // a bystander, which is in no history, makes a try fail
+				all[i].try = nil
+			}
+		}
+		return all
 	}
 	return []lockSpec{spec}
 }
@@ -241,7 +247,7 @@ func (b *bystander) stand(ctx context.Context) {
 	}
 	(&worker{}).sleep(ctx, time.Duration(b.rng.ExpFloat64()*float64(b.timeout/4)))
 	_, there, err := session.Exists(ctx, path)
-	if err == nil && !there && b.untouched() && session.Context().Err() == nil {
+	if err == nil && !there && session.Context().Err() == nil {
 		b.found("bystander", b.path, "the node %s of 0x%x (zxid %d) was removed, and its session lives", path, uint64(session.ID()), stat.Czxid)
 	}
 	b.newest.mu.Lock()
@@ -270,12 +276,15 @@ func (b *bystander) leave(session *zk.Session, prefix string) {
 	}
 }
 
-// inviteBystanders starts one in each client.
+// inviteBystanders starts one in each client, in the worlds in which nobody breaks locks.
 func (w *world) inviteBystanders(ctx context.Context, guests *sync.WaitGroup) {
 	if w.newest == nil {
 		return
 	}
 	w.onces = make(map[string]int)
+	if !w.untouched() {
+		return
+	}
 	for i, c := range w.clients {
 		b := &bystander{guest: &guest{world: w, client: c, number: i, rng: rand.New(rand.NewPCG(w.seed, uint64(4000+i)))}, layout: w.locks[0].layout, path: w.newest.path}
 		guests.Go(func() { b.work(ctx) })
