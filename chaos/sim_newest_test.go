@@ -50,7 +50,7 @@ func TestSimulationOfTheNewest(t *testing.T) {
 	for _, f := range s.failed {
 		t.Error(f)
 	}
-	if !t.Failed() && (r.Onces["superseded"] < n || r.Onces["ordered"] < n || r.Onces["raw"] < n/2) {
+	if !t.Failed() && (r.Onces["superseded"] < n || r.Onces["ordered"] < n/2 || r.Onces["raw"] < n/2) {
 		t.Errorf("%v from %d seeds: too few to tell anything", r.Onces, n)
 	}
 }
@@ -172,7 +172,7 @@ func (s *successions) lost(c *zk.Client, h *holdfast.Hold) {
 
 // check looks at the calls when everything is whole again. Each that was superseded was so by a call that had begun by
 // then, and had not ended before it began. The last in such a chain has acquired the lock or has given up. No older
-// arrival has acquired the lock after a newer one.
+// arrival has acquired the lock after a newer one, as long as the directory with the record is there.
 func (s *successions) check(ops []chaos.Op) (wrong []chaos.Violation) {
 	found := func(format string, args ...any) {
 		wrong = append(wrong, chaos.Violation{Oracle: "newest", Lock: s.path, Text: fmt.Sprintf(format, args...)})
@@ -207,9 +207,13 @@ func (s *successions) check(ops []chaos.Op) (wrong []chaos.Violation) {
 		}
 	}
 	slices.SortFunc(claims, func(a, b chaos.Op) int { return int(a.Return - b.Return) })
-	for i := 1; i < len(claims); i++ {
+	for i := 1; i < len(claims) && s.untouched(); i++ { // else somebody may have deleted the directory, and the record
+		before, after := claims[i-1], claims[i]
+		if after.Seq < before.Seq { // in a new directory
+			continue
+		}
 		s.onces["ordered"]++
-		if before, after := claims[i-1], claims[i]; s.first[before.Token] > s.first[after.Token] {
+		if s.first[before.Token] > s.first[after.Token] {
 			found("the arrival %d acquired the lock (%v) after the newer %d (%v)", s.first[after.Token], after, s.first[before.Token], before)
 		}
 	}
