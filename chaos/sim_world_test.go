@@ -51,7 +51,7 @@ type world struct {
 
 	sharding *sharding // nil if there is none
 	newest   *successions
-	audit    *audit    // of what observers are told
+	audit    *audit // of what observers are told
 
 	draining atomic.Bool // no new attempts, and no worker gives up
 	calm     bool        // no network, server or client fails
