@@ -1007,3 +1007,45 @@ func ExampleClaim() {
 	// 32 true true
 	// <nil>
 }
+
+// Of the deploys that arrive while one runs, only the newest is to follow.
+func ExampleWithSupersede() {
+	ctx := context.Background()
+	srv := zktest.NewServer()
+	defer srv.Close()
+	client := srv.Client()
+	defer client.Close()
+	deploy := func(commit string) *holdfast.Mutex {
+		return holdfast.NewMutex(client, "/deploy/main", holdfast.WithSupersede(), holdfast.WithOwner("commit "+commit))
+	}
+
+	running, err := deploy("1a").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	older := make(chan error, 1)
+	go func() {
+		_, err := deploy("2b").Lock(ctx)
+		older <- err
+	}()
+	for waiting, _ := holdfast.List(ctx, client, "/deploy/main"); len(waiting) < 2; {
+		waiting, _ = holdfast.List(ctx, client, "/deploy/main")
+	}
+	newest := make(chan error, 1)
+	go func() {
+		h, err := deploy("3c").Lock(ctx)
+		if err == nil {
+			err = h.Unlock()
+		}
+		newest <- err
+	}()
+
+	err = <-older
+	by, _ := holdfast.SupersededBy(err)
+	fmt.Println(errors.Is(err, holdfast.ErrSuperseded), by.Owner)
+	running.Unlock()
+	fmt.Println(<-newest)
+	// Output:
+	// true commit 3c
+	// <nil>
+}

@@ -146,6 +146,31 @@ func TestAHolderIsNotRemoved(t *testing.T) {
 	})
 }
 
+// The same with a queue that is full: the oldest waiter has become the holder, and stays it.
+func TestAHolderIsNotDroppedFromAFullQueue(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		holder, a := stand(t, srv, mutexAt), stand(t, srv, boundedAt(1, true))
+		late := make(chan struct{})
+		var first atomic.Bool
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+			if first.CompareAndSwap(false, true) {
+				<-late
+			}
+			return zktest.Pass
+		})
+		b := wait(t.Context(), boundedAt(1, true)(client(t, srv))) // its transaction is on its way
+		unlock(t, holder.hold)
+		h := a.got(t)
+		close(late)
+		synctest.Wait()
+		if h.Err() != nil {
+			t.Fatal("the holder was removed:", h.Err())
+		}
+		unlock(t, h)
+		unlock(t, b.got(t))
+	})
+}
+
 // A waiter whose session has ended is no newer for that. The newest is a holder, or still waits, or has come and gone.
 func TestAnOlderArrivalNeverFollowsTheNewest(t *testing.T) {
 	for _, ends := range []string{"waits", "holds", "is gone"} {
@@ -186,6 +211,7 @@ func TestAWaiterThatWasCutOffLearnsWhoHasItsPlace(t *testing.T) {
 // Others who remove a waiter's node do not end its wait: it queues again, and is superseded as before.
 func TestABrokenWaiterIsNotSuperseded(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		unlock(t, lock(t, newestAt("before")(client(t, srv)))) // it leaves a record
 		holder, a := stand(t, srv, mutexAt), stand(t, srv, newestAt("a"))
 		_, stat, err := holder.Get(t.Context(), a.node)
 		if err != nil {

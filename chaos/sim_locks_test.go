@@ -35,6 +35,8 @@ type lockSpec struct {
 	limits  int  // a semaphore's initial and largest limit if it changes; else 0
 
 	slots *slotWishes // of slots; else nil
+
+	makesRoom bool // waiters can be superseded, or find too many waiters
 }
 
 // A lockID is the name of a lock in histories, and the node at or below which its nodes are.
@@ -65,6 +67,9 @@ type limited interface {
 func (w *world) chooseLocks() []lockSpec {
 	if w.kind == slotsAlone {
 		return w.chooseSlots()
+	}
+	if w.kind == newestAlone {
+		return w.chooseNewest()
 	}
 	if w.seed%16 == 5 { // not by a draw: the other seeds stay as they are
 		return []lockSpec{trees(w, locksRoot+"/a")}

@@ -50,7 +50,8 @@ type world struct {
 	onces   map[string]int // what its workers did, see startOnces
 
 	sharding *sharding // nil if there is none
-	audit    *audit    // of what observers are told
+	newest   *successions
+	audit    *audit // of what observers are told
 
 	draining atomic.Bool // no new attempts, and no worker gives up
 	calm     bool        // no network, server or client fails
@@ -153,6 +154,9 @@ func simulate(t *testing.T, seed uint64, o options) result {
 	r.Violations = append(r.Violations, w.overdue(w.locks, r.ops)...)
 	r.Violations = append(r.Violations, chaos.Lasting(r.ops)...)
 	r.ops = append(r.ops, hitByName(r.ops, w.removals, 2*w.timeout)...)
+	if w.newest != nil {
+		r.Violations = append(r.Violations, w.newest.check(r.ops)...)
+	}
 	w.checkSlots(&r)
 	unordered := func(lock string) bool {
 		return slices.ContainsFunc(w.locks, func(s lockSpec) bool { return s.clashes && s.path == lock })
@@ -370,6 +374,7 @@ func (w *world) run(o options) {
 	var guests sync.WaitGroup
 	visit, visited := context.WithCancel(context.Background())
 	checks := w.invite(visit, &guests, locks)
+	w.inviteBystanders(visit, &guests)
 	if o.Once {
 		checks = append(checks, w.startOnces(ctx, &workers))
 	}
@@ -383,7 +388,7 @@ func (w *world) run(o options) {
 		checks = append(checks, w.inviteShards(visit, &guests)...)
 	}
 	var nemeses sync.WaitGroup
-	if !o.NoAdmin {
+	if !o.NoAdmin && !w.untouched() {
 		nemeses.Go(func() { w.nemesis(o, locks, adminFaults, 2) })
 	}
 	if !w.calm {

@@ -82,6 +82,7 @@ func mutants() []mutant {
 		ofTheOnce(),
 		ofTheSlots(),
 		ofDevices(),
+		ofTheNewest(),
 		ofTheShards(),
 		ofKeep(),
 		ofTheDoctor(),

@@ -27,11 +27,9 @@ import (
 func (p *Place) WaitAs(ctx context.Context, a *Arrival, patience bool) error {
 	p.arrival = a
 	err := p.arrive(ctx, false) // shared lists can be late, and we need one now
-	if err == nil {
-		a.First = cmp.Or(a.First, p.czxid)
-		if patience && !p.ahead.Nobody() {
-			err = p.makeRoom(ctx, false)
-		}
+	a.First = cmp.Or(a.First, p.czxid)
+	if err == nil && patience && !p.ahead.Nobody() {
+		err = p.makeRoom(ctx, false)
 	}
 	for err == nil && !p.ahead.Nobody() {
 		if !patience {
@@ -48,7 +46,7 @@ func (p *Place) WaitAs(ctx context.Context, a *Arrival, patience bool) error {
 	if errors.Is(err, names.ErrSameNumber) {
 		err = p.twinned(ctx)
 	}
-	if !errors.Is(err, ErrGone) {
+	if !errors.Is(err, ErrGone) || a.First == 0 {
 		return err
 	}
 	data, _, readErr := p.Session.Get(ctx, p.Dir)
