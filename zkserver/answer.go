@@ -2,8 +2,72 @@ package zkserver
 
 import "holdfast/zkproto"
 
-// notify stages the notifications that the tree has for watchers.
-func (s *Server) notify() {
+// notify stages the notifications of a change. If there are too many for one batch, it stages those for c, which the
+// caller may answer next, and makes portions of the others. c may be nil.
+func (s *Server) notify(c *conn) {
+	if o := &s.owner; o.tree.Telling() {
+		if c != nil {
+			o.tree.CatchUp(c.id)
+		}
+		if !o.telling {
+			o.telling = true
+			s.later(s.tellPortion)
+		}
+	}
+	s.stageEvents()
+}
+
+// tellPortion stages some of the notifications that are left.
+func (s *Server) tellPortion() {
+	if s.owner.telling = s.owner.tree.TellMore(); s.owner.telling {
+		s.later(s.tellPortion)
+	}
+	s.stageEvents()
+}
+
+// tellAll stages all notifications that are left.
+func (s *Server) tellAll() {
+	for s.owner.tree.Telling() {
+		s.owner.tree.TellMore()
+		s.stageEvents()
+	}
+}
+
+// mostUntold is the notifications from which nothing is applied that may cause others.
+const mostUntold = 1_000_000
+
+func (s *Server) tooMuchToTell() bool { return s.owner.tree.Untold() > mostUntold }
+
+// fewTold is how many watchers a write may have that is applied before the notifications of others.
+const fewTold = 8
+
+// waitsForTelling reports whether r waits until the notifications of earlier writes are staged: if its client must
+// have many of them first, or if it may cause many. Otherwise its client gets those that it must have.
+func (s *Server) waitsForTelling(c *conn, r *request) bool {
+	t := s.owner.tree
+	if !t.Telling() || r.kind != kindOperation {
+		return false
+	}
+	if t.Behind(c.id) {
+		return true
+	}
+	t.CatchUp(c.id)
+	s.stageEvents()
+	switch {
+	case r.op == zkproto.OpMulti:
+		watchers := 0
+		for i := range r.multi.Ops {
+			watchers += t.Watchers(r.multi.Ops[i].Path)
+		}
+		return r.undecoded || watchers > fewTold || s.tooMuchToTell()
+	case isWrite(r.op):
+		return t.Watchers(r.write.Path) > fewTold || s.tooMuchToTell()
+	}
+	return r.op == zkproto.OpCloseSession && s.tooMuchToTell()
+}
+
+// stageEvents stages the notifications that the tree has for watchers.
+func (s *Server) stageEvents() {
 	events := s.owner.tree.TakeEvents()
 	s.owner.work += notifyWork * len(events)
 	for _, e := range events {

@@ -103,7 +103,7 @@ func (s *Server) died(sess *session, w *deathWatch) {
 	if sess.watch != w {
 		return
 	}
-	if s.batchFull() {
+	if s.batchFull() || s.tooMuchToTell() {
 		s.later(func() { s.died(sess, w) })
 		return
 	}

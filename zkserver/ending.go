@@ -31,7 +31,7 @@ func (s *Server) expireAt(at time.Time) {
 		if s.batchFull() {
 			return // the others at the next check
 		}
-		if ended >= expirePortion {
+		if ended >= expirePortion || s.tooMuchToTell() {
 			s.later(func() { s.expireAt(at) })
 			return
 		}
@@ -67,7 +67,7 @@ func (s *Server) endPortion(sess *session, ended func()) {
 			sess.ending = true
 			s.saveSession(sess)
 		}
-		s.notify()
+		s.notify(nil)
 		s.later(func() { s.endPortion(sess, ended) })
 		return
 	}
@@ -76,7 +76,7 @@ func (s *Server) endPortion(sess *session, ended func()) {
 		o.others--
 	}
 	o.batch.changes.DeleteSession(sess.id)
-	s.notify()
+	s.notify(sess.conn)
 	if sess.conn != nil {
 		s.finish(sess.conn)
 	}

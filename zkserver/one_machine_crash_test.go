@@ -295,7 +295,7 @@ func (m *machine) write(s *Server) bool {
 			sess := o.sessions[ids[m.rng.IntN(len(ids))]]
 			create(sess.id, zkproto.FlagEphemeral, endsWith(sess))
 		}
-		s.notify()
+		s.notify(nil)
 		zxid = o.zxid
 	})
 	if answered {

@@ -71,7 +71,7 @@ func mutants() []mutant {
 		ofLogins(),
 		ofTheScheduler(),
 		ofServe(),
-		ofPortions(),
+		ofPortions(), ofTellings(),
 		ofTheGuarantees(),
 		ofTheHazards(),
 		ofMoreHazards(),
