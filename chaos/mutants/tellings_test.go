@@ -29,7 +29,7 @@ func ofTellings() []mutant {
 		},
 		{
 			number: 1504, bug: "a one-shot watch fires for each write of a transaction", where: "–",
-			edits: []edit{{tree + "/telling.go", "len(events) == 0 || !k.kind.oneShot()", "true"}},
+			edits: []edit{{tree + "/telling.go", "len(m.events) == 0 || !k.kind.oneShot()", "true"}},
 			pkg:   tree, tests: []string{"TestTellingsChangeNothingForAWatcher"},
 		},
 		{

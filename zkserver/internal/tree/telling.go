@@ -20,11 +20,17 @@ import (
 type telling struct {
 	number  int64 // rises from telling to telling
 	events  []happening
-	matches map[watchKey][]int32 // the events of a watch, ascending; of a one-shot watch, the first alone
-	left    []Watcher            // those still to be notified, perhaps twice or already notified; see gather
-	reached bool                 // left is filled
-	pairs   int                  // of events and matching watches, at the write
-	steps   int                  // taken so far, see maxTelling
+	matches map[*watchers]*match
+	left    []Watcher // those still to be notified, perhaps twice or already notified; see gather
+	reached bool      // left is filled
+	pairs   int       // of events and matching watches, at the write
+	steps   int       // taken so far, see maxTelling
+}
+
+// A match is what the watches of one set match. The set stays the same while it has a watcher that is not caught up.
+type match struct {
+	key    watchKey
+	events []int32 // indexes, ascending; of one-shot watches, the first alone
 }
 
 // A happening is an event before its watchers are known.
@@ -150,23 +156,25 @@ func (t *Tree) matched(tl *telling, by Watcher) []int32 {
 	own, hits := t.watches.byWatcher[by], t.hits[:0]
 	t.spent = t.spent[:0]
 	keys := 0
-	add := func(k watchKey, events []int32) {
+	add := func(m *match) {
 		keys++
-		hits = append(hits, events...)
-		if k.kind.oneShot() {
-			t.spent = append(t.spent, k)
+		hits = append(hits, m.events...)
+		if m.key.kind.oneShot() {
+			t.spent = append(t.spent, m.key)
 		}
 	}
-	if len(own) < len(tl.matches) {
+	switch {
+	case len(own) == 0: // it may be dropped, and still be in the sets
+	case len(own) < len(tl.matches)/4:
 		for k := range own {
-			if events, ok := tl.matches[k]; ok {
-				add(k, events)
+			if m := tl.matches[t.watches.armed[k.kind][k.path]]; m != nil {
+				add(m)
 			}
 		}
-	} else {
-		for k, events := range tl.matches {
-			if _, ok := own[k]; ok {
-				add(k, events)
+	default:
+		for armed, m := range tl.matches {
+			if armed.has(by) {
+				add(m)
 			}
 		}
 	}
@@ -180,11 +188,7 @@ func (t *Tree) matched(tl *telling, by Watcher) []int32 {
 // gather fills tl.left with the watchers that its events may match.
 func (t *Tree) gather(tl *telling) {
 	tl.reached = true
-	for k := range tl.matches {
-		armed := t.watches.armed[k.kind][k.path]
-		if armed == nil {
-			continue
-		}
+	for armed := range tl.matches {
 		if len(tl.left)+armed.count() > len(t.watches.byWatcher) { // all watchers are not more
 			tl.left = slices.AppendSeq(tl.left[:0], maps.Keys(t.watches.byWatcher))
 			return
@@ -235,20 +239,25 @@ func (t *Tree) begin(pairs int) {
 		t.caughtUp, t.portion = make(map[Watcher]int64), 0
 	}
 	t.newest++
-	tl := &telling{number: t.newest, matches: make(map[watchKey][]int32), pairs: pairs}
+	tl := &telling{number: t.newest, matches: make(map[*watchers]*match), pairs: pairs}
 	for _, tr := range t.triggers {
 		first := len(tl.events)
 		tl.events = append(tl.events, happening{tr.kind, tr.path, tr.acl})
 		if tr.hasParent {
 			tl.events = append(tl.events, happening{zkproto.EventNodeChildrenChanged, parentOf(tr.path), tr.parentACL})
 		}
-		t.eachMatch(tr, func(second bool, k watchKey, _ *watchers) {
+		t.eachMatch(tr, func(second bool, k watchKey, armed *watchers) {
 			i := first
 			if second {
 				i++
 			}
-			if events := tl.matches[k]; len(events) == 0 || !k.kind.oneShot() {
-				tl.matches[k] = append(events, int32(i))
+			m := tl.matches[armed]
+			if m == nil {
+				m = &match{key: k}
+				tl.matches[armed] = m
+			}
+			if len(m.events) == 0 || !k.kind.oneShot() {
+				m.events = append(m.events, int32(i))
 			}
 		})
 	}
@@ -272,8 +281,8 @@ func (t *Tree) eachMatch(tr trigger, f func(second bool, k watchKey, armed *watc
 	}
 	if len(t.watches.armed[watchRecursive]) > 0 {
 		for above := tr.node; above != nil; above = above.parent {
-			if above.recursive != nil {
-				match(false, watchRecursive, above.path)
+			if armed := above.recursive; !armed.none() {
+				f(false, watchKey{watchRecursive, above.path}, armed)
 			}
 		}
 	}
