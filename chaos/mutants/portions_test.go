@@ -110,7 +110,7 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 294, bug: "sessions that end during one commit fill the next batch without a bound", where: "ours, before it was released",
-			edits: []edit{{"zkserver/ending.go", "\to.batch.released = append(o.batch.released, func() {\n\t\ts.queue.push(", "\tfunc(f func()) { f() }(func() {\n\t\ts.queue.push("}},
+			edits: []edit{{"zkserver/telling.go", "\to.batch.released = append(o.batch.released, func() {\n\t\ts.queue.push(", "\tfunc(f func()) { f() }(func() {\n\t\ts.queue.push("}},
 			pkg:   pkg, tests: []string{"TestEndingSessionsLeaveABatchItsSize"},
 		},
 		{

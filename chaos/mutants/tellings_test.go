@@ -9,7 +9,7 @@ func ofTellings() []mutant {
 	return []mutant{
 		{
 			number: 1500, bug: "a client gets an answer before the notifications of earlier writes", where: "–",
-			edits: []edit{{"zkserver/answer.go", "\tt.CatchUp(c.id)\n\ts.stageEvents()\n", ""}},
+			edits: []edit{{"zkserver/telling.go", "\tt.CatchUp(c.id)\n\ts.stageEvents()\n", ""}},
 			pkg:   pkg, tests: []string{"TestNotificationsComeBeforeAnswers", "TestManyWatchersAreToldInPortions"},
 		},
 		{
@@ -49,22 +49,22 @@ func ofTellings() []mutant {
 		},
 		{
 			number: 1508, bug: "a writer gets its answer before the notifications of its own write", where: "–",
-			edits: []edit{{"zkserver/answer.go", "\t\tif c != nil {\n\t\t\to.tree.CatchUp(c.id)\n", "\t\tif false {\n"}},
+			edits: []edit{{"zkserver/telling.go", "\t\tif c != nil {\n\t\t\to.tree.CatchUp(c.id)\n", "\t\tif false {\n"}},
 			pkg:   pkg, tests: []string{"TestNotificationsComeBeforeTheEndOfTheirSession"},
 		},
 		{
 			number: 1509, bug: "a client that is behind takes as long as all its notifications", where: "–",
-			edits: []edit{{"zkserver/answer.go", "\tif t.Behind(c.id) {\n", "\tif false {\n"}},
+			edits: []edit{{"zkserver/telling.go", "\tif t.Behind(c.id) {\n", "\tif false {\n"}},
 			pkg:   pkg, tests: []string{"TestManyWatchersAreToldInPortions"},
 		},
 		{
 			number: 1510, bug: "writes with many watchers do not wait for each other's notifications", where: "–",
-			edits: []edit{{"zkserver/answer.go", "t.Watchers(r.write.Path) > fewTold || ", ""}},
+			edits: []edit{{"zkserver/telling.go", "t.Watchers(r.write.Path) > fewTold || ", ""}},
 			pkg:   pkg, tests: []string{"TestManyWatchersAreToldInPortions"},
 		},
 		{
 			number: 1511, bug: "notifications may collect without a bound", where: "–",
-			edits: []edit{{"zkserver/answer.go", "s.owner.tree.Untold() > mostUntold", "false"}},
+			edits: []edit{{"zkserver/telling.go", "s.owner.tree.Untold() > mostUntold", "false"}},
 			pkg:   pkg, tests: []string{"TestTooManyNotificationsHoldWritesUp"},
 		},
 	}
