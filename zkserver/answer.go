@@ -2,8 +2,8 @@ package zkserver
 
 import "holdfast/zkproto"
 
-// notify stages the notifications that the tree has for watchers.
-func (s *Server) notify() {
+// stageEvents stages the notifications that the tree has for watchers.
+func (s *Server) stageEvents() {
 	events := s.owner.tree.TakeEvents()
 	s.owner.work += notifyWork * len(events)
 	for _, e := range events {

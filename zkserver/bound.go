@@ -66,8 +66,8 @@ func (c *conn) confirm(named []byte) *proc.Group {
 		switch nc := c.nc.(type) {
 		case *net.UnixConn:
 			err = g.Confirm(nc)
-		case *memoryConn:
-			err = g.ConfirmSelf()
+		case interface{ Confirm(proc.Group) error }:
+			err = nc.Confirm(g)
 		default:
 			return nil
 		}
@@ -90,7 +90,7 @@ func (s *Server) watchGroup(sess *session) {
 	sess.watch = w
 	s.deaths.all.Go(func() {
 		defer stop()
-		if err := g.Wait(ctx, s.deaths.turn); err == nil {
+		if err := s.cfg.wait(g, ctx, s.deaths.turn); err == nil {
 			s.queue.push(&request{kind: kindCall, call: func() { s.died(sess, w) }})
 		} else if ctx.Err() == nil {
 			s.cfg.Logger.Debug("zkserver: the end of a session's process cannot be seen; its timeout ends it", "session", hexID(sess.id), "err", err)
@@ -103,7 +103,7 @@ func (s *Server) died(sess *session, w *deathWatch) {
 	if sess.watch != w {
 		return
 	}
-	if s.batchFull() {
+	if s.batchFull() || s.tooMuchToTell() {
 		s.later(func() { s.died(sess, w) })
 		return
 	}

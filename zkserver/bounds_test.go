@@ -25,30 +25,28 @@ var operationsFlag = flag.Int("operations", fewOperations, "operations of TestNo
 // changes for the store.
 const longestOperation = 5 * time.Millisecond
 
-// Each notification takes extra time. A write with too many watchers takes longestTelling
-// until it drops the others, see tree.TakeOverrun.
+// Each notification takes extra time. mostAtOnce bounds those of a request or a portion, and mostNotifications those
+// of a write until it drops the other watchers, see tree.TakeOverrun.
 const (
 	longestNotification = 2 * time.Microsecond
+	mostAtOnce          = 7000
 	mostNotifications   = 140_000
-	longestTelling      = 200 * time.Millisecond
 )
 
 // An extreme is an operation with the largest permitted arguments.
 type extreme struct {
 	name    string
-	overrun bool                         // it has more watchers than one write may notify
 	large   bool                         // it is chosen rarely, so that the others have their turn
 	refused zkproto.Code                 // its answer, if not CodeOK
 	prepare func()                       // makes the tree as costly as possible; nil if it already is
 	request func() (zkproto.Op, message) // nil for an operation without a request:
 	run     func()
-	parts   bool // it leaves portions, which count one by one
 }
 
 // A worstCase is a tree that makes operations as costly as possible. Everything in it runs in
 // the owner's goroutine.
 type worstCase struct {
-	events int // events of the last operation
+	events int // of the last operation at a time at most
 	*Server
 	t         *testing.T
 	rand      *rand.Rand
@@ -105,8 +103,10 @@ func (w *worstCase) do(e *extreme, again bool) (work int, took time.Duration) {
 		requests = r.portions()
 	}
 	c := w.conn
+	w.events = 0
 	once := func(f func()) (written int) {
 		o.work = 0
+		told := o.notifications
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		var b batch
@@ -115,6 +115,9 @@ func (w *worstCase) do(e *extreme, again bool) (work int, took time.Duration) {
 		bound := o.tree.Unsaved() + 32
 		w.seal(&b)
 		took, work = max(took, threadTime()-began), max(work, o.work)
+		if w.events = max(w.events, int(o.notifications-told)); w.events > mostAtOnce {
+			w.t.Errorf("%s: %d notifications at a time", e.name, w.events)
+		}
 		if written = b.changes.Len(); written > bound || bound > maxWrite {
 			w.t.Errorf("%s: %d bytes for the store; the bound was %d", e.name, written, bound)
 		}
@@ -132,13 +135,13 @@ func (w *worstCase) do(e *extreme, again bool) (work int, took time.Duration) {
 			w.t.Errorf("%s: %d bytes for the store; work %d was counted, and %d before", e.name, written, requestWork+frame+o.work, size)
 		}
 	}
-	for e.parts && len(o.portions) > 0 {
+	for len(o.portions) > 0 {
 		next := o.portions[0]
 		o.portions = o.portions[1:]
 		once(next)
 	}
-	if w.events = int(o.notifications - told); w.events > mostNotifications {
-		w.t.Errorf("%s: %d notifications", e.name, w.events)
+	if n := int(o.notifications - told); n > mostNotifications {
+		w.t.Errorf("%s: %d notifications", e.name, n)
 	}
 	code, answered := zkproto.Code(0), false
 	for staged := c.owned.staged; len(staged) >= 20; {
@@ -432,8 +435,8 @@ func (w *worstCase) extremes() []*extreme {
 			request: multi(240, func(i int) zkproto.MultiOp {
 				return zkproto.MultiOp{Op: zkproto.OpCreate, Path: fmt.Sprintf("/made/%04000d", i)}
 			})},
-		{name: "expiry: 50,000 nodes", large: true, parts: true, prepare: owning, run: func() { w.endSession(victim.owned.session, func() {}) }},
-		{name: "closeSession: 50,000 nodes", large: true, parts: true, prepare: owned, request: fixed(zkproto.OpCloseSession, nil)},
+		{name: "expiry: 50,000 nodes", large: true, prepare: owning, run: func() { w.endSession(victim.owned.session, func() {}) }},
+		{name: "closeSession: 50,000 nodes", large: true, prepare: owned, request: fixed(zkproto.OpCloseSession, nil)},
 
 		// One node.
 		{name: "create", prepare: gone, request: grow(zkproto.OpCreate, func(p string) message { return &zkproto.CreateRequest{Path: p, ACL: long} })},
@@ -539,9 +542,9 @@ func (w *worstCase) extremes() []*extreme {
 		{name: "multi, 2,000 levels deep, too much", large: true, refused: zkproto.CodeBadArguments, request: multi(240, func(i int) zkproto.MultiOp {
 			return zkproto.MultiOp{Op: zkproto.OpSetData, Path: deepest, Data: make([]byte, i)}
 		})},
-		{name: fmt.Sprintf("multi, 1,000 sets, %d watchers with 64 identities", strangers), large: true, overrun: true, prepare: w.watchHidden,
+		{name: fmt.Sprintf("multi, 1,000 sets, %d watchers with 64 identities", strangers), large: true, prepare: w.watchHidden,
 			request: multi(1000, func(int) zkproto.MultiOp { return zkproto.MultiOp{Op: zkproto.OpSetData, Path: "/hidden"} })},
-		{name: fmt.Sprintf("multi, 1000 sets, %d watchers", manyTold), large: true, overrun: true,
+		{name: fmt.Sprintf("multi, 1000 sets, %d watchers", manyTold), large: true,
 			prepare: func() { w.watch(&w.told, "/told", manyTold, func(int) []tree.Identity { return nil }) },
 			request: multi(1000, func(int) zkproto.MultiOp { return zkproto.MultiOp{Op: zkproto.OpSetData, Path: "/told"} })},
 	}
@@ -585,9 +588,6 @@ func TestNoOperationIsUnbounded(t *testing.T) {
 		work, took := w.do(e, false)
 		k := kinds[e.name]
 		bound := longestOperation + time.Duration(w.events)*longestNotification
-		if e.overrun {
-			bound += longestTelling
-		}
 		least := took
 		for tries := 0; least > bound && tries < 50 && timed; tries++ {
 			_, again := w.do(e, tries%2 == 1)
@@ -596,7 +596,7 @@ func TestNoOperationIsUnbounded(t *testing.T) {
 		if least > bound && timed {
 			t.Errorf("seed %d: %s: %v at least; want at most %v", seed, e.name, least, bound)
 		}
-		if most := 2 << 20; work-notifyWork*w.events > most && !e.overrun {
+		if most := 2 << 20; work-notifyWork*w.events > most {
 			t.Errorf("seed %d: %s: work %d without its %d notifications; want at most %d", seed, e.name, work-notifyWork*w.events, w.events, most)
 		}
 		kinds[e.name] = worst{k.count + 1, max(k.work, work), max(k.took, took), max(k.least, least)}
@@ -673,7 +673,7 @@ func (w *worstCase) batches(conns []*clientOfMany, all []*extreme) (hs []ownedTi
 	}
 	w.settle()
 	o.turns.HandedOver()
-	for first := true; first || o.turns.Ready(); first = false {
+	for first := true; first || o.turns.Ready() || len(o.portions) > 0; first = false {
 		told, before := o.notifications, o.batch.backlog
 		runtime.LockOSThread()
 		began := threadTime()
@@ -683,6 +683,11 @@ func (w *worstCase) batches(conns []*clientOfMany, all []*extreme) (hs []ownedTi
 			}
 		}
 		w.applyWaiting()
+		if len(o.portions) > 0 {
+			next := o.portions[0]
+			next()
+			o.portions = o.portions[1:]
+		}
 		var b batch
 		w.seal(&b)
 		h := ownedTime{work: o.batch.backlog - before, events: int(o.notifications - told), took: threadTime() - began}
@@ -721,7 +726,7 @@ func TestNoBatchHoldsTheOwnerLong(t *testing.T) {
 					return true
 				}
 			}
-			return e.request == nil || e.overrun
+			return e.request == nil
 		})
 		var conns []*clientOfMany
 		for i := range 100 {

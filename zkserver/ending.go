@@ -31,7 +31,7 @@ func (s *Server) expireAt(at time.Time) {
 		if s.batchFull() {
 			return // the others at the next check
 		}
-		if ended >= expirePortion {
+		if ended >= expirePortion || s.tooMuchToTell() {
 			s.later(func() { s.expireAt(at) })
 			return
 		}
@@ -67,7 +67,7 @@ func (s *Server) endPortion(sess *session, ended func()) {
 			sess.ending = true
 			s.saveSession(sess)
 		}
-		s.notify()
+		s.notify(nil)
 		s.later(func() { s.endPortion(sess, ended) })
 		return
 	}
@@ -76,36 +76,11 @@ func (s *Server) endPortion(sess *session, ended func()) {
 		o.others--
 	}
 	o.batch.changes.DeleteSession(sess.id)
-	s.notify()
+	s.notify(sess.conn)
 	if sess.conn != nil {
 		s.finish(sess.conn)
 	}
 	ended()
-}
-
-// later calls f when the present batch is on disk, behind the requests that wait by then. So a batch has
-// one portion of long operations, and clients with answers in it wait for no other. Portions take turns.
-func (s *Server) later(f func()) {
-	o := &s.owner
-	if o.portions = append(o.portions, f); len(o.portions) == 1 {
-		s.nextPortion()
-	}
-}
-
-func (s *Server) nextPortion() {
-	o := &s.owner
-	o.batch.released = append(o.batch.released, func() {
-		s.queue.push(&request{kind: kindCall, call: func() {
-			if len(o.portions) == 0 {
-				return // see stopPortions
-			}
-			o.portions[0]()
-			o.portions[0] = nil
-			if o.portions = o.portions[1:]; len(o.portions) > 0 {
-				s.nextPortion()
-			}
-		}})
-	})
 }
 
 // stopPortions does the rest of the long operations, as far as the last batch has room. The next

@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"holdfast/internal/proc"
 )
 
 // Connect returns the client's end of a new connection over memory, for a client in the server's
@@ -37,6 +39,9 @@ func (c *memoryConn) Close() error {
 	c.out.end(func(s *stream) { s.complete = true })
 	return nil
 }
+
+// Confirm returns nil if the first of g is this process, see conn.confirm.
+func (c *memoryConn) Confirm(g proc.Group) error { return g.ConfirmSelf() }
 
 func (c *memoryConn) SetDeadline(t time.Time) error {
 	_ = c.SetReadDeadline(t)

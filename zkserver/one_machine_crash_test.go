@@ -51,10 +51,14 @@ func sessionName(id int64) string { return fmt.Sprintf("session 0x%x", id) }
 
 // endsWith returns the value of a session's facts.
 func endsWith(sess *session) string {
-	if sess.local {
-		return "local " + sessionName(sess.id)
+	name := sessionName(sess.id)
+	if sess.group != nil {
+		name = fmt.Sprintf("%v, of %v, %s", sess.timeout, sess.group.IDs, name)
 	}
-	return "other " + sessionName(sess.id)
+	if sess.local {
+		return "local " + name
+	}
+	return "other " + name
 }
 
 // factsOf reads the facts from a server. It is called in the owner's goroutine.
@@ -94,6 +98,7 @@ type machine struct {
 	moments []moment // in order
 	pending facts    // after a write without an answer; nil if there is none
 	nodes   int      // created so far
+	owners  *owners  // nil if no session belongs to processes
 }
 
 // A crashedDisk is the disk after a crash. It has one of two states, since a write was under way.
@@ -102,6 +107,8 @@ type crashedDisk struct {
 	boot  store.BootID
 	zxid  int64 // the last zxid that was seen
 	may   []facts
+
+	owners *owners
 }
 
 // check opens the disk as the next server does, and crashes again during that start, up to twice.
@@ -109,7 +116,7 @@ func (d crashedDisk) check(rng *rand.Rand, count *crashCount) error {
 	for depth := 0; ; depth++ {
 		fs := crashfs.New(d.files)
 		fs.BootID = d.boot
-		m := &machine{fs: fs, rng: rng}
+		m := &machine{fs: fs, rng: rng, owners: d.owners}
 		s, found, err := m.start(Config{OneMachine: rng.IntN(4) > 0}, nil)
 		if err != nil {
 			return err
@@ -118,7 +125,7 @@ func (d crashedDisk) check(rng *rand.Rand, count *crashCount) error {
 		m.do(s, func() { zxid = s.owner.zxid })
 		s.Close()
 		count.images++
-		if !slices.ContainsFunc(d.may, func(f facts) bool { return maps.Equal(f, found) }) {
+		if !slices.ContainsFunc(d.may, func(f facts) bool { return maps.Equal(d.owners.settled(f), found) }) {
 			return fmt.Errorf("%d crashes during a start: found %v; want one of %v\n%s", depth, found, d.may, keepImage(d.files))
 		}
 		if zxid < d.zxid {
@@ -180,11 +187,19 @@ func (m *machine) start(cfg Config, kill *int) (*Server, facts, error) {
 		return nil, nil, err
 	}
 	var found facts
-	if !m.do(s, func() { found = factsOf(s) }) {
-		s.Close()
-		return nil, nil, s.Err()
+	for began := time.Now(); ; time.Sleep(100 * time.Microsecond) {
+		if !m.do(s, func() { found = factsOf(s) }) {
+			s.Close()
+			return nil, nil, s.Err()
+		}
+		if maps.Equal(m.owners.settled(found), found) {
+			return s, found, nil
+		}
+		if time.Since(began) > 10*time.Second {
+			s.Close()
+			return nil, nil, fmt.Errorf("a session of dead processes does not end: %v", found)
+		}
 	}
-	return s, found, nil
 }
 
 // do runs f in the owner's goroutine, and waits for the answer. It returns false if the server
@@ -229,7 +244,7 @@ func (m *machine) life(cfg Config, writes int) error {
 		return nil // killed
 	}
 	last := m.moments[len(m.moments)-1]
-	if !maps.Equal(found, last.facts) && (m.pending == nil || !maps.Equal(found, m.pending)) {
+	if !maps.Equal(found, m.owners.settled(last.facts)) && (m.pending == nil || !maps.Equal(found, m.owners.settled(m.pending))) {
 		s.Close()
 		return fmt.Errorf("found %v; want %v or %v", found, last.facts, m.pending)
 	}
@@ -253,6 +268,7 @@ func (m *machine) life(cfg Config, writes int) error {
 func (m *machine) write(s *Server) bool {
 	was := m.moments[len(m.moments)-1].facts
 	var zxid int64
+	from, owner := m.fs.Now(), false
 	answered := m.do(s, func() {
 		o := &s.owner
 		var ids []int64
@@ -271,6 +287,8 @@ func (m *machine) write(s *Server) bool {
 			m.pending = was.with(op.Path, ends)
 		}
 		switch k := m.rng.IntN(20); {
+		case m.owners != nil && k < 12:
+			m.pending, owner = m.owners.write(s, m.rng, was, ids), true
 		case k < 3 || len(ids) == 0:
 			sess := s.newSession(time.Hour, nil)
 			m.pending = was.with(sessionName(sess.id), endsWith(sess))
@@ -295,11 +313,14 @@ func (m *machine) write(s *Server) bool {
 			sess := o.sessions[ids[m.rng.IntN(len(ids))]]
 			create(sess.id, zkproto.FlagEphemeral, endsWith(sess))
 		}
-		s.notify()
+		s.notify(nil)
 		zxid = o.zxid
 	})
 	if answered {
 		m.know(zxid, m.pending)
+		if owner {
+			m.owners.writes = append(m.owners.writes, [2]int{from, m.fs.Now()})
+		}
 	}
 	return answered
 }
@@ -310,7 +331,12 @@ func (m *machine) crash() crashedDisk {
 	if syncs := m.fs.Syncs(); m.rng.IntN(2) == 0 && len(syncs) > 0 {
 		cut = syncs[m.rng.IntN(len(syncs))] + m.rng.IntN(2) // right before or after a sync returns
 	}
-	d := crashedDisk{boot: m.fs.BootID}
+	return m.crashAt(cut, m.rng.IntN(3) == 0)
+}
+
+// crashAt returns the disk after so many changes. killed is whether the process is killed there; otherwise power fails.
+func (m *machine) crashAt(cut int, killed bool) crashedDisk {
+	d := crashedDisk{boot: m.fs.BootID, owners: m.owners}
 	at := 0
 	for i, k := range m.moments {
 		if k.now <= cut {
@@ -323,7 +349,7 @@ func (m *machine) crash() crashedDisk {
 	} else if m.pending != nil {
 		d.may = append(d.may, m.pending)
 	}
-	if m.rng.IntN(3) == 0 {
+	if killed {
 		d.files = m.fs.Killed(cut)
 	} else {
 		d.files = m.fs.Image(cut, m.rng)

@@ -59,7 +59,7 @@ func (s *Server) operate(c *conn, r *request) {
 		s.replyWith(c, r.xid, zkproto.CodeOK, &r.sync)
 	case zkproto.OpSetWatches, zkproto.OpSetWatches2:
 		s.owner.tree.SetWatches(c.id, &r.setWatches)
-		s.notify()
+		s.notify(c)
 		if r.more {
 			s.stage(c)
 			s.answered(c)
@@ -106,6 +106,7 @@ func (s *Server) closeSession(c *conn, xid int32) {
 	sess.conn, c.owned.session = nil, nil // so that endSession does not close the connection before the answer
 	s.cfg.Logger.Debug("zkserver: session closed", "session", hexID(sess.id))
 	s.endSession(sess, func() {
+		s.notify(c) // portions may have been left
 		s.owner.arrived, c.owned.closing = at, false
 		s.reply(c, xid, s.owner.zxid, zkproto.CodeOK)
 		s.finish(c)

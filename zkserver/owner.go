@@ -15,6 +15,7 @@ type owner struct {
 	sessions map[int64]*session
 	endings  int                    // sessions that are ending
 	portions []func()               // the remaining portions of long operations, see later
+	telling  bool                   // one of portions is tellPortion
 	others   int                    // sessions that are not local, including those that are ending
 	watchers map[tree.Watcher]*conn // connections with a session
 
@@ -181,14 +182,14 @@ func (s *Server) check(interval time.Duration) {
 		s.forgive(late)
 	}
 	s.expire()
-	if !s.batchFull() && (o.tree.Reaping() || o.now.Sub(o.lastReap) >= s.cfg.ContainerCheckInterval) {
+	if !s.batchFull() && !s.tooMuchToTell() && (o.tree.Reaping() || o.now.Sub(o.lastReap) >= s.cfg.ContainerCheckInterval) {
 		if !o.tree.Reaping() {
 			o.lastReap = o.now
 		}
 		for _, path := range o.tree.Reapable(s.wallClock()) {
 			o.tree.Reap(s.nextTxn(0), path)
 		}
-		s.notify()
+		s.notify(nil)
 	}
 	if o.now.Sub(o.lastForgot) >= forgetInterval {
 		o.lastForgot = o.now

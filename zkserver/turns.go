@@ -43,7 +43,7 @@ func (s *Server) arrive(r *request) {
 	}
 	work, large := s.large(r)
 	ping := r.op == zkproto.OpPing
-	if o.turns.Admit(&c.owned.flow, r, work, large || s.batchFull()) {
+	if o.turns.Admit(&c.owned.flow, r, work, large || s.batchFull() || s.waitsForTelling(c, r)) {
 		s.apply(r)
 		if !ping {
 			o.turns.Heard(&c.owned.flow)
@@ -53,10 +53,10 @@ func (s *Server) arrive(r *request) {
 	}
 }
 
-// applyWaiting applies waiting requests until the batch is full.
+// applyWaiting applies waiting requests until the batch is full, or a write has many watchers to notify.
 func (s *Server) applyWaiting() {
 	o := &s.owner
-	for !s.batchFull() {
+	for !s.batchFull() && !o.tree.Telling() {
 		r, ok := o.turns.Next()
 		if !ok {
 			return
@@ -70,7 +70,11 @@ func (s *Server) applyWaiting() {
 // last.
 func (s *Server) drain() {
 	s.owner.now = time.Now()
-	if s.owner.turns.Drain(func(r *request) (more bool) { s.apply(r); return !s.batchFull() }) {
+	if s.owner.turns.Drain(func(r *request) (more bool) {
+		s.tellAll()
+		s.apply(r)
+		return !s.batchFull()
+	}) {
 		s.stopPortions()
 		s.owner.stopping = true
 	}

@@ -144,7 +144,7 @@ func (r *run) janitor(rng *rand.Rand, stop chan struct{}) {
 				o.tree.Reap(tx, path)
 				r.note(entry{zxid: tx.Zxid, op: opReap, path: path})
 			}
-			r.s.notify()
+			r.s.notify(nil)
 			if rng.IntN(20) == 0 {
 				for _, sess := range o.sessions {
 					if sess.conn == nil { // a session that a client has left

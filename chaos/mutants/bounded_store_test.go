@@ -30,7 +30,7 @@ func ofBoundedStore() []mutant {
 		},
 		{
 			number: 1024, bug: "a full batch takes further requests", where: "ours, until b1e0e1e",
-			edits: []edit{{"zkserver/turns.go", "large || s.batchFull())", "large)"}},
+			edits: []edit{{"zkserver/turns.go", "large || s.batchFull() ||", "large ||"}},
 			pkg:   server, tests: []string{"TestAFullBatchTakesNothingMore"},
 		},
 		{

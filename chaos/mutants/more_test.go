@@ -202,8 +202,8 @@ func ofTheServer() []mutant {
 		},
 		{
 			number: 53, bug: "an event comes behind an answer that shows the change", where: "–",
-			edits: []edit{{"zkserver/write.go", "\t\ts.notify()\n\t\ts.replyWith(c, r.xid, code, &zkproto.CreateResponse{Path: path})",
-				"\t\ts.replyWith(c, r.xid, code, &zkproto.CreateResponse{Path: path})\n\t\ts.notify()"}},
+			edits: []edit{{"zkserver/write.go", "\t\ts.notify(c)\n\t\ts.replyWith(c, r.xid, code, &zkproto.CreateResponse{Path: path})",
+				"\t\ts.replyWith(c, r.xid, code, &zkproto.CreateResponse{Path: path})\n\t\ts.notify(c)"}},
 			pkg: "zkserver", tests: []string{"TestEventsComeBeforeWhatReflectsThem"},
 		},
 		{

@@ -72,6 +72,8 @@ func mutants() []mutant {
 		ofTheScheduler(),
 		ofServe(),
 		ofPortions(),
+		ofTellings(),
+		ofOwners(),
 		ofTheGuarantees(),
 		ofTheHazards(),
 		ofMoreHazards(),

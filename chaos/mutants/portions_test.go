@@ -34,7 +34,7 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 274, bug: "one write with many watchers makes later writes slow", where: "ours, until 3a97b7e",
-			edits: []edit{{tree + "/watch.go", "if len(t.told) > 100 {", "if false {"}},
+			edits: []edit{{tree + "/telling.go", "manyMatches = 500\n", "manyMatches = 500_000_000\n"}},
 			pkg:   tree, tests: []string{"TestManyWatchersLeaveNoWorkBehind"},
 		},
 		{
@@ -63,7 +63,7 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 280, bug: "sessions that expire together end at once", where: "ours, until 3a97b7e",
-			edits: []edit{{"zkserver/ending.go", "if ended >= expirePortion {", "if ended < 0 {"}}, pkg: pkg, tests: []string{"TestSessionsExpireInPortions"},
+			edits: []edit{{"zkserver/ending.go", "if ended >= expirePortion || s.tooMuchToTell() {", "if ended < 0 {"}}, pkg: pkg, tests: []string{"TestSessionsExpireInPortions"},
 		},
 		{
 			number: 281, bug: "each portion of setWatches is answered", where: "–",
@@ -91,7 +91,7 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 287, bug: "closeSession is answered before all nodes are gone", where: "–",
-			edits: []edit{{"zkserver/ending.go", "\t\ts.notify()\n\t\ts.later(", "\t\ts.notify()\n\t\tended()\n\t\tended = func() {}\n\t\ts.later("}}, pkg: pkg, tests: []string{"TestASessionWithManyNodesEndsInPortions"},
+			edits: []edit{{"zkserver/ending.go", "\t\ts.notify(nil)\n\t\ts.later(", "\t\ts.notify(nil)\n\t\tended()\n\t\tended = func() {}\n\t\ts.later("}}, pkg: pkg, tests: []string{"TestASessionWithManyNodesEndsInPortions"},
 		},
 		{
 			number: 288, bug: "a session that is ending is served", where: "–",
@@ -110,7 +110,7 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 294, bug: "sessions that end during one commit fill the next batch without a bound", where: "ours, before it was released",
-			edits: []edit{{"zkserver/ending.go", "\to.batch.released = append(o.batch.released, func() {\n\t\ts.queue.push(", "\tfunc(f func()) { f() }(func() {\n\t\ts.queue.push("}},
+			edits: []edit{{"zkserver/telling.go", "\to.batch.released = append(o.batch.released, func() {\n\t\ts.queue.push(", "\tfunc(f func()) { f() }(func() {\n\t\ts.queue.push("}},
 			pkg:   pkg, tests: []string{"TestEndingSessionsLeaveABatchItsSize"},
 		},
 		{

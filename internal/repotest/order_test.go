@@ -120,7 +120,7 @@ var readings = []reading{
 		dir: "zkserver", pkg: "holdfast/zkserver", atMost: 9,
 		order: `
 			doc check memory_conn server config reader inline owner turns
-			operate write read auth words words_dump words_stat words_print set_limits alive session bound ending answer commit
+			operate write read auth words words_dump words_stat words_print set_limits alive session bound ending telling answer commit
 			tell unread buffers stop conn admission files limits now queue request operations stage
 			footprint stats limit counters histogram unsent`,
 	},

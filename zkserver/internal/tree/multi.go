@@ -130,10 +130,7 @@ func (t *Tree) finish(code zkproto.Code) {
 			t.undo[i]()
 		}
 	} else {
-		t.firing = t.steps
-		for _, tr := range t.triggers {
-			t.fire(tr)
-		}
+		t.notify()
 		for _, c := range t.touched {
 			n := c.node
 			if n.dirty == 0 {

@@ -20,8 +20,17 @@ type Tree struct {
 	events     []Event
 	told       map[Watcher]struct{} // reused by fire
 	foreseen   int                  // steps of the current transaction when it fires, see foresee
-	firing     int                  // steps when the current write began to notify, see maxTelling
 	overrun    []Watcher            // see TakeOverrun
+
+	many     int               // manyMatches; a test has another
+	most     int               // tellPortion; a test has another
+	tellings []*telling        // oldest first, see telling.go
+	newest   int64             // the number of the latest telling
+	caughtUp map[Watcher]int64 // the number of the latest telling that a watcher has heard, if there are tellings
+	untold   int               // see Untold
+	portion  int               // steps of tellings since TellMore began
+	hits     []int32           // reused by matched
+	spent    []watchKey        // see matched
 
 	last *keyring // of the last client, see find
 
@@ -131,6 +140,7 @@ func New() *Tree {
 		identities: make(map[Watcher]*keyring),
 		told:       make(map[Watcher]struct{}),
 		last:       newKeyring(nil),
+		many:       manyMatches, most: tellPortion,
 	}
 	t.nodes["/"] = &node{path: "/", acl: openACL, data: []byte{}}
 	t.dataBytes = 1

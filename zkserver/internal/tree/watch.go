@@ -149,7 +149,7 @@ func (t *Tree) TakeEvents() []Event {
 	return events
 }
 
-// maxTelling bounds the steps that a write takes to notify its watchers: some 130,000 events of a node
+// maxTelling bounds the steps that a telling takes to notify its watchers: some 130,000 events of a node
 // that everybody may read. Beyond that, watchers lose their watches, see TakeOverrun.
 const (
 	maxTelling = 4 << 20
@@ -264,19 +264,10 @@ func (t *Tree) add(armed *watchers) {
 
 func (t *Tree) emitTold(a *acl, kind zkproto.EventType, path string) {
 	for by := range t.told {
-		if t.steps-t.firing > maxTelling {
-			t.drop(by)
-			t.overrun = append(t.overrun, by)
-			continue
-		}
 		t.steps += emitSteps
 		t.emitIf(a, by, kind, path)
 	}
-	if len(t.told) > 100 {
-		t.told = make(map[Watcher]struct{}) // clear would take as long as for the largest size it had
-	} else {
-		clear(t.told)
-	}
+	clear(t.told)
 }
 
 func (t *Tree) emitIf(a *acl, by Watcher, kind zkproto.EventType, path string) {

@@ -60,6 +60,15 @@ func (w *watchers) remove(by Watcher) {
 // count returns the number of watchers in w.
 func (w *watchers) count() int { return max(1, len(w.more)) }
 
+// has reports whether by is in w.
+func (w *watchers) has(by Watcher) bool {
+	if w.more == nil {
+		return w.one == by
+	}
+	_, ok := w.more[by]
+	return ok
+}
+
 // none reports whether w is nil or empty.
 func (w *watchers) none() bool { return w == nil || w.one == 0 && len(w.more) == 0 }
 
