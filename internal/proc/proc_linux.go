@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -177,6 +178,20 @@ func (g Group) Wait(ctx context.Context, pause func(context.Context) (resume fun
 		}
 	}
 	return nil
+}
+
+// gone implements Gone.
+func (g Group) gone() bool {
+	if g.isHere() != nil {
+		return false
+	}
+	return !slices.ContainsFunc(g.IDs, func(id ID) bool { // one that lives, or may live
+		fd, err := id.open()
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		return err != nil || fd >= 0
+	})
 }
 
 // open returns a pidfd of the process, or -1 if it has ended. If /proc does not tell the start time, the pidfd may be of a

@@ -34,7 +34,7 @@ func NewFlags() *Flags {
 	g := &Flags{FlagSet: pflag.NewFlagSet("clients", pflag.ContinueOnError), SystemFile: systemConfig}
 	g.FlagSet.StringVar(&g.Server, "server", "", "server of the locks: zk://h1:port,h2:port/chroot, zks://… for TLS, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
 	g.FlagSet.StringVar(&g.Namespace, "namespace", "/holdfast/locks", "path above all lock names; a lock name that begins with / is a full path")
-	term.DurationVar(g.FlagSet, &g.Timeout, "session-timeout", "", zk.DefaultSessionTimeout, "how long a lock stays held after its machine crashes or loses the network, or (not on Linux) its holder is killed; at least two ticks of the server (4s on file://)")
+	term.DurationVar(g.FlagSet, &g.Timeout, "session-timeout", "", zk.DefaultSessionTimeout, "how long a lock lasts without contact: a command survives longer outages with a longer one, and a machine that dies or loses its network keeps its locks for that long, as does (not on Linux) a holder that is killed. At least two ticks of the server; on file://, at least 4s, and the default is 1m")
 	g.FlagSet.StringVar(&g.profile, "profile", "", "use the settings of this profile in the configuration files: see holdfast help config")
 	g.Secure.register(g.FlagSet)
 	g.Log.Register(g.FlagSet)
