@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
@@ -152,12 +153,12 @@ func (k *killTable) job(r *killRow, i int, argv []string) []string {
 }
 
 // program is this test binary as a program that holds a lock.
-func (k *killTable) program(library, server, name string) *exec.Cmd {
+func (k *killTable) program(library, server, name string, work ...string) *exec.Cmd {
 	self, err := os.Executable()
 	must(k.t, err)
 	cmd := exec.Command(self)
 	file := filepath.Join(k.dir, strings.ReplaceAll(name, "/", "-"))
-	cmd.Env = []string{fmt.Sprintf("%s=killed %s %s %s %s", commandVar, library, server, name, file)}
+	cmd.Env = []string{fmt.Sprintf("%s=killed %s %s %s %s %s", commandVar, library, server, name, file, strings.Join(work, " "))}
 	return cmd
 }
 
@@ -221,7 +222,8 @@ func init() { moreCommands["killed"] = holdUntilKilled }
 func holdUntilKilled(arg string) error {
 	f := strings.Fields(arg)
 	library, server, name, file := f[0], f[1], f[2], f[3]
-	lock, err := killLock(library, server, name)
+	told := make(chan struct{})
+	lock, err := killLock(library, server, name, told)
 	if err != nil {
 		return err
 	}
@@ -239,11 +241,34 @@ func holdUntilKilled(arg string) error {
 		busy = 1
 	}
 	fmt.Printf("began %d 0 %d\nready\n", began, busy)
+	if len(f) > 4 {
+		return workUntilTold(f[4], told)
+	}
 	select {}
 }
 
-// killLock connects to the server, and returns the function that waits for the lock.
-func killLock(library, server, name string) (lock func() error, err error) {
+// workUntilTold writes the time into a file, as testdata/witness.c does, until the program is told that the lock is lost.
+func workUntilTold(name string, told <-chan struct{}) error {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-told:
+			fmt.Println("told")
+			select {}
+		case <-time.After(200 * time.Microsecond):
+		}
+		if _, err := file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(bootTime())), 0); err != nil {
+			return err
+		}
+	}
+}
+
+// killLock connects to the server, and returns the function that waits for the lock. It closes told when the library says
+// that the lock is lost.
+func killLock(library, server, name string, told chan struct{}) (lock func() error, err error) {
 	ctx := context.Background()
 	switch library {
 	case "ours":
@@ -262,14 +287,28 @@ func killLock(library, server, name string) (lock func() error, err error) {
 			return nil, err
 		}
 		m := holdfast.NewMutex(c, "/holdfast/locks/"+name)
-		return func() error { _, err := m.Lock(ctx); return err }, nil
+		return func() error {
+			h, err := m.Lock(ctx)
+			if err == nil {
+				context.AfterFunc(h.Context(), func() { close(told) })
+			}
+			return err
+		}, nil
 	case "go-zookeeper": // it has no default timeout
-		c, _, err := rival.Connect([]string{server}, 10*time.Second, rival.WithLogInfo(false), rival.WithLogger(silentLogger{}))
+		c, events, err := rival.Connect([]string{server}, 10*time.Second, rival.WithLogInfo(false), rival.WithLogger(silentLogger{}))
 		if err != nil {
 			return nil, err
 		}
+		go func() {
+			for e := range events {
+				if e.State == rival.StateExpired {
+					close(told)
+					return
+				}
+			}
+		}()
 		return rival.NewLock(c, "/"+filepath.Base(name), rival.WorldACL(rival.PermAll)).Lock, nil
-	default:
+	default: // it tells nobody
 		m := redsync.New(goredis.NewPool(redis.NewClient(&redis.Options{Addr: server}))).NewMutex(name, redsync.WithTries(math.MaxInt32))
 		return func() error { return m.LockContext(ctx) }, nil
 	}

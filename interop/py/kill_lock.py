@@ -1,14 +1,15 @@
 """Holds a lock of kazoo until it is killed.
 
-Usage: kill_lock.py HOST:PORT PATH FILE. It prints "waits" when it is connected, and, when it holds the lock, a line as
-testdata/witness.c does. FILE is locked meanwhile.
+Usage: kill_lock.py HOST:PORT PATH FILE [WORK]. It prints "waits" when it is connected, and, when it holds the lock, a line as
+testdata/witness.c does. FILE is locked meanwhile. Into WORK it writes the time until the session is lost.
 """
 
 import fcntl
 import sys
+import threading
 import time
 
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, KazooState
 
 
 def main():
@@ -25,7 +26,19 @@ def main():
     except BlockingIOError:
         busy = 1
     print("began %d 0 %d\nready" % (began, busy), flush=True)
+    if len(sys.argv) > 4:
+        work(client)
     time.sleep(1000)
+
+
+def work(client):
+    lost = threading.Event()
+    client.add_listener(lambda state: state == KazooState.LOST and lost.set())
+    with open(sys.argv[4], "wb", buffering=0) as file:
+        while not lost.wait(0.0002):
+            file.seek(0)
+            file.write(time.clock_gettime_ns(time.CLOCK_BOOTTIME).to_bytes(8, sys.byteorder))
+    print("told", flush=True)
 
 
 main()

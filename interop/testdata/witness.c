@@ -7,6 +7,9 @@
 //
 // Usage: witness eat FILE
 // It allocates memory until the kernel kills it, and writes the time into FILE before each page.
+//
+// Usage: witness work FILE
+// It prints "ready" and writes the time into FILE again and again.
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
@@ -60,16 +63,32 @@ static int is_of(const char *pid, const char *name)
 	return 0;
 }
 
-static void eat(const char *name)
+static volatile int64_t *shared(const char *name)
 {
 	int file = open(name, O_RDWR | O_CREAT, 0600);
 	if (ftruncate(file, 4096))
 		exit(1);
-	volatile int64_t *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	return mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+}
+
+static void eat(const char *name)
+{
+	volatile int64_t *at = shared(name);
 	for (;;) {
 		char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		*at = since_boot();
 		*page = 1;
+	}
+}
+
+static void work(const char *name)
+{
+	volatile int64_t *at = shared(name);
+	puts("ready");
+	fflush(stdout);
+	for (;;) {
+		*at = since_boot();
+		usleep(200);
 	}
 }
 
@@ -78,6 +97,8 @@ int main(int argc, char **argv)
 	int64_t began = since_boot();
 	if (argc == 3 && !strcmp(argv[1], "eat"))
 		eat(argv[2]);
+	if (argc == 3 && !strcmp(argv[1], "work"))
+		work(argv[2]);
 	if (argc < 4)
 		return 2;
 	int file = open(argv[1], O_RDWR | O_CREAT, 0666); // the job inherits it
