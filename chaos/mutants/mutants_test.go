@@ -91,6 +91,7 @@ func mutants() []mutant {
 		ofEnds(),
 		ofRuns(),
 		ofLead(),
+		ofPreferences(),
 		ofDetached(),
 		ofSeeing(),
 		ofWatching(),
