@@ -61,8 +61,9 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 		}
 		lost, began := false, time.Now()
 		err = h.during(ctx, func(ctx context.Context) error {
+			ctx, handed := e.lock.handover(ctx, h)
 			err := f(ctx)
-			lost = errors.Is(h.over(), ErrLost)
+			lost = errors.Is(h.over(), ErrLost) || handed(err) // or handed over
 			return err
 		})
 		if !lost || ctx.Err() != nil {

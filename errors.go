@@ -22,6 +22,8 @@ var (
 	ErrDeadlock = errors.New("would wait for a lock that this context already holds")
 	// ErrNoLeader means that nobody leads the Election. Only Leader returns it.
 	ErrNoLeader = errors.New("no leader")
+	// ErrHandover is the cause of the context of Lead's function if another candidate is to lead, see WithPreference.
+	ErrHandover = errors.New("the leader hands over to another candidate")
 	// ErrLimit means that the limit of a semaphore, or the number of slots, is not known, or that others use
 	// another limit than the program claims, or that the limit is less than the number of permits asked for.
 	ErrLimit = errors.New("semaphore limit")

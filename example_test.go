@@ -581,6 +581,36 @@ func ExampleElection_Lead() {
 	// 2 terms, <nil>
 }
 
+// A candidate with a larger number leads when it is there.
+func ExampleWithPreference() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	candidate := func(preference int) *holdfast.Election {
+		return holdfast.NewElection(srv.Client(), "/holdfast/locks/scheduler", holdfast.WithPreference(preference, time.Millisecond))
+	}
+	leads, ended := make(chan bool), make(chan error)
+	go func() {
+		ended <- candidate(0).Lead(ctx, []byte("standby"), func(ctx context.Context) error {
+			close(leads)
+			<-ctx.Done()
+			fmt.Println("standby:", context.Cause(ctx))
+			return errors.New("it does not campaign again")
+		})
+	}()
+	<-leads
+	office, err := candidate(1).Campaign(ctx, []byte("main"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("main leads:", office.Err() == nil)
+	fmt.Println(<-ended)
+	// Output:
+	// standby: the leader hands over to another candidate
+	// main leads: true
+	// it does not campaign again
+}
+
 // Candidates campaign; anyone can follow the leader and its address.
 func ExampleElection() {
 	srv := zktest.NewServer()

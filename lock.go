@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 
 	"holdfast/internal/lend"
 	"holdfast/internal/queue"
@@ -62,7 +64,7 @@ type lock struct {
 }
 
 func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
-	l := lock{Queue: &queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, options: o}
+	l := lock{Queue: &queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl, Preference: o.preferred}, options: o}
 	if o.handoffs > 0 || o.keep > 0 {
 		l.line = tenure.NewKey(c, o.line(path))
 	}
@@ -129,6 +131,9 @@ func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, e
 	}
 	if l.arrival != nil {
 		return l.enterAs(ctx, s, patience)
+	}
+	if l.prefers {
+		return l.stand(ctx, s, patience)
 	}
 	p, err := l.Enter(ctx, s, l.data)
 	if err != nil {
@@ -215,6 +220,30 @@ func (l *lock) enterAs(ctx context.Context, s names.Side, patience bool) (*Hold,
 		return nil, err
 	}
 	return l.finish(ctx, p, l.waitWatched(ctx, p, patience))
+}
+
+// stand implements enter for a candidate with a preference. While a preferred candidate is behind it, it takes a new place
+// at the back. That ends: every such step puts the candidate behind all preferred ones, which only their own steps and new
+// candidates undo, and the most preferred one never steps. So at most all candidates ahead of that one step once.
+func (l *lock) stand(ctx context.Context, s names.Side, patience bool) (*Hold, error) {
+	if l.preferred > 0 && !l.Grammar.Mutex.Unique() {
+		return nil, fmt.Errorf("%w %s: its names have no {uuid} or {hex}, so WithPreference can only be 0", ErrLayout, l.Grammar.Name)
+	}
+	for {
+		p, err := l.Enter(ctx, s, l.data)
+		if err != nil {
+			return nil, err
+		}
+		c := &candidacy{lock: l, place: p, since: make(map[string]time.Time)}
+		h, err := l.finish(ctx, p, c.wait(ctx, patience))
+		switch {
+		case err == nil:
+			go c.lead(h)
+			return h, nil
+		case !errors.Is(err, errPreferred):
+			return nil, err
+		}
+	}
 }
 
 // finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot begin, finish gives the

@@ -24,6 +24,7 @@ import (
 //	WithLocalHandoff, WithKeep          Mutex, RWMutex; without effect on the read side
 //	WithSupersede, WithQueueMax         the same; not with each other, WithValue, WithLocalHandoff or WithKeep
 //	deadlock.Detect                     Mutex, RWMutex, Semaphore, Slots, Tree, Detached
+//	WithPreference                      Election
 //
 // If a kind of lock cannot honour an option, or a time or a number is negative, every call on the lock fails with
 // zk.ErrBadArguments, and the error names the option and the kind.
@@ -40,6 +41,9 @@ type options struct {
 	keep      time.Duration  // how long the client keeps the lock after Unlock; see internal/tenure
 	room      queue.Arrival  // of WithSupersede and WithQueueMax, for each call
 	lent      *queue.Arrival // in place of room: all calls are one arrival; nil: they are not
+	prefers   bool           // the candidates step behind those that are preferred, and hand over to them; see candidacy
+	preferred int            // the preference
+	failback  time.Duration  // how long a preferred candidate has to be in line before the leader hands over
 
 	detect func(context.Context, lend.Wait) error // nil: nobody looks for deadlocks; see lend.WithDetection
 
@@ -67,6 +71,7 @@ const (
 	setDetection // see lend.WithDetection; package deadlock exports it
 	setSupersede
 	setQueueMax
+	setPreference
 
 	setNote = setOwner | setReason | setLabels
 )
@@ -74,7 +79,7 @@ const (
 // settings are the names of the options, in the order of their bits.
 var settings = [...]string{
 	"WithOwner", "WithReason", "WithLabels", "WithinSession", "WithValue", "WithACL", "WithLayout", "WithObserver", "Reentrant",
-	"WithLocalHandoff", "WithKeep", "deadlock.Detect", "WithSupersede", "WithQueueMax",
+	"WithLocalHandoff", "WithKeep", "deadlock.Detect", "WithSupersede", "WithQueueMax", "WithPreference",
 }
 
 // apart are the options that go with none of the others in the list: the nodes of WithSupersede and WithQueueMax carry
@@ -90,7 +95,7 @@ var takes = map[string]setting{
 	"a Tree":      setNote | setWithin | setValue | setACL | setLayout | setObserver | setDetection,
 	"a NodeLock":  setNote | setWithin | setACL | setObserver | setReentrant,
 	"a Detached":  setNote | setWithin | setACL | setLayout | setDetection,
-	"an Election": setACL | setLayout | setObserver,
+	"an Election": setACL | setLayout | setObserver | setPreference,
 	"a Once":      setNote | setWithin | setACL | setObserver,
 	"a Shards":    setNote | setWithin | setACL | setObserver, // of package shards
 }

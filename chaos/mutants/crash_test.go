@@ -43,7 +43,7 @@ func ofCrashes() []mutant {
 		},
 		{
 			number: 1425, bug: "a run that is killed while it waits keeps its place until the session has timed out", where: "ours until 28 November",
-			edits: []edit{{"internal/cli/hold/run.go", "\t\t\tsup.Bequeath(c.Will(s.ID()))\n", "\t\t\t_ = s\n"}},
+			edits: []edit{{"internal/cli/hold/run.go", "\t\t\tr.sup.Bequeath(c.Will(s.ID()))\n", "\t\t\t_ = s\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^crash_tcp$"},
 		},
 		{

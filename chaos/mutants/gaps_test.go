@@ -140,7 +140,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 531, bug: "elect names an owner, which an Election refuses", where: "–",
-			edits: []edit{{"internal/cli/hold/elect/elect.go", "e.on(c, plan.Metrics.Observed())", "e.on(c, holdfast.WithOwner(plan.Who))"}},
+			edits: []edit{{"internal/cli/hold/elect/elect.go", "e.on(c, plan.Metrics.Observed(), prefer)", "e.on(c, holdfast.WithOwner(plan.Who))"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect$"},
 		},
 		{

@@ -93,6 +93,7 @@ func mutants() []mutant {
 		ofEnds(),
 		ofRuns(),
 		ofLead(),
+		ofPreferences(),
 		ofDetached(),
 		ofSeeing(),
 		ofWatching(),

@@ -23,7 +23,8 @@ type Place struct {
 	Exact  bool // the prefix is the whole name
 	Shared bool // a reader, or a permit; shared lists (sharing, shares, share) are something else
 	Data   []byte
-	Token  int64 // the fencing token: the czxid, unless the tenure is older than the node
+	Waits  func() // called by Wait when our node exists and somebody is ahead; nil: nobody
+	Token  int64  // the fencing token: the czxid, unless the tenure is older than the node
 
 	path  string        // "" until it is known
 	asked time.Time     // when the last request was sent that makes the node

@@ -31,7 +31,7 @@ var readings = []reading{
 		dir: ".", pkg: "holdfast", atMost: 2,
 		order: `
 			doc lend mutex tree rwmutex election detached nodelock slots semaphore turnstile multilock
-			lock reentry hold observer supersede list revoke options layout errors`,
+			lock prefer reentry hold observer supersede list revoke options layout errors`,
 	},
 	{
 		// A tenure calls the line and the keeping when its last Holder leaves, and they call the tenure.
@@ -52,7 +52,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,
-		order: `doc list ahead slots detached detect layout attempt grammar contender`,
+		order: `doc list ahead prefer slots detached detect layout attempt grammar contender`,
 	},
 	{
 		dir: "internal/cli/mcp", pkg: "holdfast/internal/cli/mcp", atMost: 0,
@@ -100,7 +100,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/cli/hold", pkg: "holdfast/internal/cli/hold", atMost: 0,
-		order: `doc run_command lock unlock run detached acquire tell status_file metrics_file file notice stuck nested view locker once min_hold environment stdin plan room kinds slot_tree metrics answer`,
+		order: `doc run_command lock unlock run handover detached acquire tell status_file metrics_file file notice stuck nested view locker once min_hold environment stdin plan room kinds slot_tree metrics answer`,
 	},
 	{
 		dir: "internal/cli/hold/elect", pkg: "holdfast/internal/cli/hold/elect", atMost: 0,

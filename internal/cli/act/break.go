@@ -67,8 +67,8 @@ func NewRevoke(g *conn.Flags) *cobra.Command {
 written, and does not wait for the release. If the holder has changed since you looked, revoke does nothing.
 
 A program that uses holdfast's Go package sees the request as Hold.Revoked, and a program that uses Curator if its
-lock is revocable. All others ignore it: so do holdfast run, lock and elect, and there is no process that could see
-it for a detached lock. To end a detached lock, see holdfast unlock.
+lock is revocable. holdfast elect stops its command, and the next candidate leads. All others ignore it: so do holdfast
+run and lock, and there is no process that could see it for a detached lock. To end a detached lock, see holdfast unlock.
 
 revoke shows the holder, the clients that wait and the next one, and asks you to type the lock's name. Where
 standard input is no terminal, it needs --yes. It leaves an audit line (see holdfast break --help).

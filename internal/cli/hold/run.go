@@ -28,9 +28,13 @@ type Runner struct {
 	Ending  job.Ending
 	Stop    os.Signal // of --kill-signal
 	Steps   Steps
+	// HandsOver: when somebody asks for the lock, the command is stopped. Then the lock is acquired again, if the wait has
+	// no limit.
+	HandsOver bool
 
 	quiet  bool
-	ends   supervise.Ending // in the session
+	ends   supervise.Ending      // in the session
+	sup    *supervise.Supervisor // of the present command
 	taker  *taker
 	record runRecord
 }
@@ -47,48 +51,94 @@ func (r *Runner) Run() error {
 		return err
 	}
 	// The watchdog starts up while we connect.
-	sup, err := supervise.Start(watchdog.IsHost)
-	if err != nil {
-		return &term.Fault{Code: term.ExitFailed, Err: err}
+	if err := r.supervise(); err != nil {
+		return err
 	}
-	defer sup.Close()
+	defer r.unsupervise()
 	connected := r.Steps.OnConnect
 	r.Steps.OnConnect = func(c *conn.Connection) {
 		if connected != nil {
 			connected(c)
 		}
 		if s, err := c.Client.Session(context.Background()); err == nil {
-			sup.Bequeath(c.Will(s.ID()))
+			r.sup.Bequeath(c.Will(s.ID()))
 		}
 	}
 	k, signals := begin(r.Plan, r.messages(), beside, r.Steps, job.StopSignals(r.Stop)...)
 	defer k.say.Flush()
 	r.taker, k.check = k, r.suits
+	for {
+		again, err := r.hold(file, signals)
+		if !again {
+			return err
+		}
+		r.warn("waiting to lead again")
+		r.unsupervise()
+		if err := r.supervise(); err != nil {
+			return err
+		}
+	}
+}
+
+// supervise starts the supervisor of a command.
+func (r *Runner) supervise() error {
+	sup, err := supervise.Start(watchdog.IsHost)
+	if err != nil {
+		return &term.Fault{Code: term.ExitFailed, Err: err}
+	}
+	r.sup = sup
+	return nil
+}
+
+// unsupervise ends the supervisor, if there is one.
+func (r *Runner) unsupervise() {
+	if r.sup != nil {
+		r.sup.Close()
+		r.sup = nil
+	}
+}
+
+// hold is one tenure of Run. again: the lock was handed over, and is to be acquired again.
+func (r *Runner) hold(file string, signals chan os.Signal) (again bool, _ error) {
+	k := r.taker
 	t, err := k.take(signals)
 	if err != nil {
 		if k.reserver.made.Load() {
 			k.reserver.left(err)
 		}
-		return err
+		return false, err
 	}
 	defer t.Close()
 	r.record.held(r.Plan, t.hold)
 	r.Steps.held(t.hold, r.ends)
 	go conn.WarnOfTick(t.hold.Context(), t.Client, r.Plan.Target.ZK, k.say)
-	supervise.Notify(signals, supervise.JobSignals...)
-	out, startErr := sup.Run(
+	toCommand, over := signals, (*handover)(nil)
+	if r.HandsOver {
+		over = newHandover(t.hold, signals, r.Stop, func() {
+			r.warn("another candidate can lead, or somebody asks for the lock; stopping the command")
+			r.Steps.stop()
+		})
+		toCommand = over.signals
+	}
+	stop := supervise.Notify(toCommand, supervise.JobSignals...)
+	defer stop()
+	out, startErr := r.sup.Run(
 		supervise.Command{Path: file, Args: r.Command, Env: job.Environ(r.Plan.Environment(t.hold))},
 		supervise.Terms{
-			Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Ending: r.ends, Signals: signals, Warn: r.warn,
+			Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Ending: r.ends, Signals: toCommand, Warn: r.warn,
 			Suspect: t.Contact.IsDown, Changed: t.Contact.Changed, Stopping: r.Steps.stop,
 			Guard: t.Guard(t.hold.Context()), Will: t.Will(t.hold.SessionID()),
 		},
 	)
 	r.Steps.stop()
 	r.record.ended(out, startErr)
+	again = over != nil && over.ended(out) && startErr == nil
 	end := r.release(t, out, startErr, signals)
 	r.record.released = time.Now()
-	return r.result(out, startErr, end)
+	if again && end.unlock == nil && !r.Plan.try && !r.Plan.bounded {
+		return true, nil
+	}
+	return false, r.result(out, startErr, end)
 }
 
 // suits refuses a session that is too short for the command. It notes how the command ends in the session.

@@ -25,7 +25,7 @@ var (
 		{"Which lock", []string{
 			"also", "count", "detached", "exclusive", "expires", "layout", "node", "of", "permits", "prefer-slots", "resize", "shared", "slot", "stdin", "tree",
 		}},
-		{"The election", []string{"observe", "once", "value", "http"}},
+		{"The election", []string{"observe", "once", "value", "prefer", "failback-after", "http"}},
 		{"Which locks", []string{"held", "older-than", "owner", "waiting"}},
 		{"The command", []string{"kill-after", "kill-signal", "leftovers", "max-hold", "shell"}},
 		{"When the lock is lost", []string{"lost-exit-code", "on-lost", "on-suspect", "session-timeout", "term-before"}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,8 @@ type flags struct {
 	codes         hold.CodeFlags
 	value         string
 	observe, once bool
+	prefer        int
+	failback      time.Duration
 }
 
 // New returns the command elect.
@@ -63,10 +66,18 @@ func (f *flags) register(cmd *cobra.Command) {
 	f.page.register(cmd)
 	f.metrics.Register(cmd)
 	cmd.Flags().StringVar(&f.value, "value", "", "value that others read from the leader (default: that of --who)")
+	cmd.Flags().IntVar(&f.prefer, "prefer", 0, "lead before candidates with a smaller number")
+	term.DurationVar(cmd.Flags(), &f.failback, "failback-after", "", defaultFailback, "hand over to a preferred candidate when it has been in line for this long; give all candidates the same")
 	cmd.Flags().BoolVar(&f.observe, "observe", false, "print the leader and each change; do not run for leader")
 	cmd.Flags().BoolVar(&f.once, "once", false, "with --observe: print the leader and exit, with 1 if nobody leads")
 	cmd.Flags().SetInterspersed(false)
 }
+
+// mostPreferred is the largest preference.
+const mostPreferred = 1_000_000
+
+// defaultFailback is the default of --failback-after: a candidate that restarts again and again does not move the leader.
+const defaultFailback = 10 * time.Second
 
 // check refuses flags that do not go together.
 func (f *flags) check(cmd *cobra.Command, args []string) error {
@@ -79,6 +90,10 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 	case f.observe && firstGiven(cmd, candidateFlags...) != "":
 		return term.Usage("to print the leader and exit, give --observe --once",
 			"elect: --observe does not run for leader, so --%s means nothing", firstGiven(cmd, candidateFlags...))
+	case f.prefer < 0 || f.prefer > mostPreferred:
+		return term.Usage("give a larger number to the candidates that are preferred, and none to the others", "elect: --prefer %d: want 0 to %d", f.prefer, mostPreferred)
+	case f.failback < 0:
+		return term.Usage("give a time such as 30s, or 0 to hand over at once", "elect: --failback-after %v is negative", f.failback)
 	case f.once && !f.observe:
 		return term.Usage("give --observe --once to print the leader and exit", "elect: --once needs --observe")
 	case f.once && given("http"):
@@ -130,13 +145,14 @@ func (f *flags) run(g *conn.Flags, cmd *cobra.Command, args []string) error {
 	if !cmd.Flags().Changed("value") {
 		value = plan.Who
 	}
-	plan.Locker = func(c *zk.Client) holdfast.Locker { return candidate{e.on(c, plan.Metrics.Observed()), value} }
-	r := hold.Runner{Plan: plan, Command: f.ends.Command(args), Ending: ending, Stop: syscall.Signal(f.ends.Signal), Steps: e.steps(value)}
+	prefer := holdfast.WithPreference(f.prefer, f.failback)
+	plan.Locker = func(c *zk.Client) holdfast.Locker { return candidate{e.on(c, plan.Metrics.Observed(), prefer), value} }
+	r := hold.Runner{Plan: plan, Command: f.ends.Command(args), Ending: ending, Stop: syscall.Signal(f.ends.Signal), Steps: e.steps(value), HandsOver: true}
 	return f.codes.End(r.Run())
 }
 
 // candidateFlags are the flags that mean nothing without a candidate.
-var candidateFlags = []string{"try", "wait", "who", "busy-exit-code", "lost-exit-code"}
+var candidateFlags = []string{"try", "wait", "who", "prefer", "failback-after", "busy-exit-code", "lost-exit-code"}
 
 // firstGiven returns the first of the flags that the command line has, or "".
 func firstGiven(cmd *cobra.Command, names ...string) string {
@@ -237,6 +253,14 @@ address. Use it instead of --why and --label: ls and status show it. elect does 
 Of the flags of run, elect has --who, -E, --lost-exit-code and those for the wait, for the layout and for the end of
 the command. It has no -q and --status-file, and it runs no job once per period or key.
 
+With --prefer N, a candidate leads before those with a smaller number; without it, N is 0. If a less preferred candidate
+leads, it hands over when the preferred one has been in line for the time of --failback-after. The leader's setting counts,
+so give all candidates the same. A handover stops the command as a TERM does (--kill-signal, --kill-after), and then elect
+waits to lead again. With --try or --wait, it exits with the command's own code instead. So a candidate that comes and goes
+does not move the leader. The leader resigns only when the next candidate has just answered. A candidate of another library
+has the number 0. It neither hands over nor lets a preferred one pass. holdfast revoke asks a leader to hand over to the next
+in line.
+
 With --observe, elect does not run for leader. It prints one line for the current leader, and one
 whenever the leader or its value changes: "leader TERM VALUE" or "no leader". TERM grows from leader
 to leader, and is HOLDFAST_TOKEN of the leader's command. With --once it prints the current leader and
@@ -278,6 +302,7 @@ name is empty if nobody leads or the leader is not known.
 
 const examples = `  holdfast elect --value 10.0.0.5:8080 scheduler -- ./scheduler
   holdfast elect --try scheduler -- ./scheduler      # exit 75 if somebody else leads
+  holdfast elect --prefer 1 scheduler -- ./scheduler # leads when it is there
   holdfast elect --http 4040 scheduler -- ./scheduler
   holdfast elect --observe scheduler
   holdfast elect --observe --once scheduler`
