@@ -15,8 +15,10 @@ import (
 	"holdfast/zkproto"
 )
 
-// DefaultSessionTimeout is the session timeout if Config does not set one.
-const DefaultSessionTimeout = 15 * time.Second
+// DefaultSessionTimeout is the session timeout if Config does not set one. It is the most that Apache's servers grant by
+// default. With it, the holder of a lock survives 20 s without a leader. A machine that dies or loses its network keeps its
+// locks for as long, and so does a program that is killed, unless its server is on a Unix socket (see Config.Outlive).
+const DefaultSessionTimeout = 40 * time.Second
 
 // A Config describes how to reach an ensemble. Only Servers is required.
 type Config struct {

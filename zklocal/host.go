@@ -1,6 +1,7 @@
 package zklocal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,8 @@ type Host struct {
 // OpenHost returns. OpenHost creates the directory if necessary. The directory must be private
 // to the caller (mode 0700).
 //
-// Set cfg.OneMachine, unless the host also serves clients on other machines.
+// Set cfg.OneMachine, unless the host also serves clients on other machines. If cfg.MaxSessionTimeout is 0, it is 30 ticks,
+// so a host with the default tick grants DefaultSessionTimeout.
 //
 // If there is a host already, the error wraps [ErrHosted] and names the directory and the
 // host's process id. If other machines can mount the directory's file system, the error wraps
@@ -77,10 +79,17 @@ func OpenHost(cfg zkserver.Config) (*Host, error) {
 	return openHost(context.Background(), cfg, lockPatience)
 }
 
+// ticksOfSession is the longest session timeout that a host grants by default, in ticks. It is DefaultSessionTimeout.
+const ticksOfSession = 30
+
 // openHost implements OpenHost for a prepared directory. ctx bounds the wait for the host of an
 // earlier directory at the same path.
 func openHost(ctx context.Context, cfg zkserver.Config, patience time.Duration) (_ *Host, err error) {
 	dir := cfg.Dir
+	if cfg.MaxSessionTimeout == 0 {
+		const defaultTick = 2 * time.Second // of zkserver
+		cfg.MaxSessionTimeout = max(cmp.Or(cfg.TickTime, defaultTick)*ticksOfSession, cfg.MinSessionTimeout)
+	}
 	lock, err := tryLock(filepath.Join(dir, hostLockName))
 	for wait := (backoff{}); errors.Is(err, errHeld) && wait.total < patience; {
 		wait.pause(context.Background())

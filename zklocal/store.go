@@ -17,6 +17,11 @@ import (
 	"holdfast/zkserver"
 )
 
+// DefaultSessionTimeout is the session timeout of [Store.Config]. It is longer than that of package zk, since no network is
+// in between, and a process that dies ends its session (on Linux). It costs time only where a process is stopped, or killed
+// with zk.Config.Outlive.
+const DefaultSessionTimeout = time.Minute
+
 var errClosed = errors.New("the store was closed")
 
 const (
@@ -85,16 +90,17 @@ func Open(cfg Config) (*Store, error) {
 
 // Config returns the configuration for clients of the store. Its Dial function connects to the
 // directory's host. If there is none, it starts or becomes the host, also when a client
-// reconnects after the loss of a host. The caller may set session timeout and chroot.
+// reconnects after the loss of a host. The session timeout is DefaultSessionTimeout; the caller may set another one, and a chroot.
 func (s *Store) Config() zk.Config {
 	// For messages only: the Dial function knows the socket. A path with a drive letter lacks
 	// the slash.
 	name := strings.TrimPrefix(filepath.ToSlash(filepath.Join(s.dir, socketName)), "/")
 	last := new(lastDirectory)
 	return zk.Config{
-		Servers: []string{"unix:///" + name},
-		Dial:    func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx, last) },
-		Logger:  s.logger,
+		Servers:        []string{"unix:///" + name},
+		SessionTimeout: DefaultSessionTimeout,
+		Dial:           func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx, last) },
+		Logger:         s.logger,
 	}
 }
 

@@ -42,7 +42,7 @@ func onGround(ctx context.Context, g *conn.Flags, f func(context.Context, *groun
 	// The chroot goes into the paths, since connect would make its nodes and leave them.
 	dir := strings.TrimSuffix(strings.TrimSuffix(t.ZK.Chroot, "/")+g.Namespace, "/")
 	t.ZK.Chroot = ""
-	at := &ground{server: t.URL, patience: g.Timeout, path: fmt.Sprintf("%s/holdfast-bench-%08x", dir, rand.Uint32())}
+	at := &ground{server: t.URL, patience: g.Patience(), path: fmt.Sprintf("%s/holdfast-bench-%08x", dir, rand.Uint32())}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	signals := make(chan os.Signal, 1)
@@ -56,7 +56,7 @@ func onGround(ctx context.Context, g *conn.Flags, f func(context.Context, *groun
 	}()
 	say := g.Log.NewSayer(os.Stderr)
 	defer say.Flush()
-	if at.connection, err = g.Connect(ctx, t, g.Timeout, say); err != nil {
+	if at.connection, err = g.Connect(ctx, t, g.Patience(), say); err != nil {
 		return interrupted(ctx, err)
 	}
 	defer at.connection.Close()
@@ -78,7 +78,7 @@ func onGround(ctx context.Context, g *conn.Flags, f func(context.Context, *groun
 			say.Line("cannot remove %s: %s; %s", at.path, term.Escape(term.Cut(left.Error(), 200)), removedLater)
 		}
 	}()
-	go at.connection.Watch(ctx, g.Timeout, cancel)
+	go at.connection.Watch(ctx, g.Patience(), cancel)
 	if err := at.make(ctx); err != nil {
 		return interrupted(ctx, t.Explain(err))
 	}

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"holdfast/internal/cli/term"
+	"holdfast/zklocal"
 )
 
 // A Layer is a place of settings. For each setting, the first layer that has it wins.
@@ -93,6 +94,9 @@ func (g *Flags) Settle(flags *pflag.FlagSet) error {
 	fromCredential(g, flags)
 	g.Secure.from = g.from
 	g.TimeoutGiven = flags.Changed("session-timeout")
+	if !g.TimeoutGiven && isFile(g.Server) {
+		g.Timeout = zklocal.DefaultSessionTimeout
+	}
 	if g.Timeout < 100*time.Millisecond || g.Timeout > 24*time.Hour {
 		return g.blame("session-timeout", term.Misconfigured("give --session-timeout 15s, for example", "session timeout %v is out of range: want 100ms to 1d", g.Timeout))
 	}

@@ -56,7 +56,7 @@ func parseTarget(s string) (Target, error) {
 		}
 		return fileTarget(dir), nil
 	}
-	if strings.HasPrefix(s, "file:") {
+	if isFile(s) {
 		u, err := url.Parse(s)
 		switch {
 		case err != nil:
@@ -83,6 +83,9 @@ func parseTarget(s string) (Target, error) {
 	}
 	return Target{URL: s, ZK: cfg}, nil
 }
+
+// isFile reports whether the value of --server is a directory: that of file://, or the default store.
+func isFile(server string) bool { return server == "" || strings.HasPrefix(server, "file:") }
 
 func fileTarget(dir string) Target {
 	path := filepath.ToSlash(dir)
@@ -257,16 +260,16 @@ func (t Target) Explain(err error) error {
 	return &term.Fault{Code: term.ExitUnavailable, Err: fmt.Errorf("cannot reach %s: %w", t.URL, err), Hint: hint}
 }
 
-// Watch calls lost when no server has answered for the session timeout. Otherwise an operation would
+// Watch calls lost when no server has answered for patience. Otherwise an operation would
 // wait for ever. Watch returns when ctx ends.
-func (c *Connection) Watch(ctx context.Context, timeout time.Duration, lost func(error)) {
+func (c *Connection) Watch(ctx context.Context, patience time.Duration, lost func(error)) {
 	for {
-		within, cancel := context.WithTimeoutCause(ctx, timeout, ErrUnreachable)
+		within, cancel := context.WithTimeoutCause(ctx, patience, ErrUnreachable)
 		session, err := c.Client.Session(within)
 		cancel()
 		if err != nil {
 			if errors.Is(err, ErrUnreachable) {
-				err = c.Contact.GaveUp(timeout)
+				err = c.Contact.GaveUp(patience)
 			}
 			lost(err)
 			return
@@ -298,14 +301,14 @@ func (g *Flags) Ask(ctx context.Context, f func(context.Context, *zk.Client) err
 	}
 	say := g.Log.NewSayer(os.Stderr)
 	defer say.Flush()
-	c, err := g.Connect(ctx, t, g.Timeout, say)
+	c, err := g.ConnectToRead(ctx, t, g.Patience(), say)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go c.Watch(ctx, g.Timeout, cancel)
+	go c.Watch(ctx, g.Patience(), cancel)
 	err = f(ctx, c.Client)
 	if errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, holdfast.ErrLost) { // no lock was held
 		err = &term.Fault{Code: term.ExitUnavailable, Err: err, Hint: "try again"}

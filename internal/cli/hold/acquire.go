@@ -94,7 +94,8 @@ type tenure struct {
 	release func() error
 }
 
-// TryPatience is how many session timeouts an attempt without a wait lasts at most, for example while the server throttles.
+// TryPatience is how many times its patience for one answer an attempt without a wait lasts at most, for example while the
+// server throttles.
 const TryPatience = 3
 
 // ErrUndecided is the cause of a context that ends such an attempt.
@@ -180,7 +181,7 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	var patience time.Duration // for ever
 	switch {
 	case k.plan.try:
-		patience = k.plan.Flags.Timeout
+		patience = k.plan.Flags.Patience()
 	case k.plan.bounded:
 		patience = max(k.plan.wait, minPatience)
 	}
@@ -294,7 +295,7 @@ func (k *taker) view(c *conn.Connection) view { return view{k.plan, c.Client} }
 // giveUp releases a lock that was acquired and is not to be used.
 func (k *taker) giveUp(h *holdfast.Hold) error {
 	if k.claims != nil {
-		err := k.claims.withdraw(k.plan.Flags.Timeout)
+		err := k.claims.withdraw(k.plan.Flags.Patience())
 		if err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
 			k.say.Line("cannot release %s, so it stays held: %s. Run: holdfast unlock --id %s %[1]s",
 				term.Escape(term.Cut(k.plan.Name, 80)), term.Escape(term.Cut(err.Error(), 250)), k.claims.claim.ID)
@@ -305,13 +306,13 @@ func (k *taker) giveUp(h *holdfast.Hold) error {
 }
 
 func (k *taker) tryNow(ctx context.Context, c *conn.Connection, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
-	go c.Watch(ctx, k.plan.Flags.Timeout, cancel)
-	bounded, stop := context.WithTimeoutCause(ctx, TryPatience*k.plan.Flags.Timeout, ErrUndecided)
+	go c.Watch(ctx, k.plan.Flags.Patience(), cancel)
+	bounded, stop := context.WithTimeoutCause(ctx, TryPatience*k.plan.Flags.Patience(), ErrUndecided)
 	defer stop()
 	h, err := k.resized(ctx, c.Client, func(l holdfast.Locker) (*holdfast.Hold, error) { return l.TryLock(bounded) })
 	switch {
 	case errors.Is(err, ErrUndecided):
-		return nil, k.unanswered(c, TryPatience*k.plan.Flags.Timeout, err)
+		return nil, k.unanswered(c, TryPatience*k.plan.Flags.Patience(), err)
 	case errors.Is(err, holdfast.ErrLocked):
 		return nil, k.plan.reservedOr(err, func() error { _, busy := k.view(c).busy(ctx); return busy })
 	case errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, holdfast.ErrUncertain) && c.Contact.Lost() > 0:

@@ -63,7 +63,7 @@ func (r *reserver) undo(c *zk.Client, h *holdfast.Hold) {
 	}
 	// The lock is lost, or no server answers. When the lock's node is gone, no transaction on its way can reserve the lock.
 	_ = h.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), r.plan.Flags.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), r.plan.Flags.Patience())
 	defer cancel()
 	found, err := reserve.Of(ctx, c, r.plan.Path, r.plan.kind.Layout.Layout)
 	if err == nil && found != nil && found.Token == r.plan.token(h) {

@@ -37,7 +37,7 @@ func (f *WaitFlags) register(cmd *cobra.Command) {
 
 // RegisterTry registers -n. busy says what there is to wait for.
 func (f *WaitFlags) RegisterTry(cmd *cobra.Command, busy string) {
-	cmd.Flags().BoolVarP(&f.Try, "try", "n", false, "do not wait: exit 75 if "+busy+" If no server answers, give up after the session timeout")
+	cmd.Flags().BoolVarP(&f.Try, "try", "n", false, "do not wait: exit 75 if "+busy+" If no server answers, give up after 15s, or a shorter session timeout")
 }
 
 // A Plan is what a command line asks for: one lock, or several as one, how long to wait for it, and as whom.

@@ -25,7 +25,7 @@ const (
 	// agentLookPatience limits a read of the queue for a message, and agentLooksAt the places that it reads.
 	agentLookPatience = 2 * time.Second
 	agentLooksAt      = 1000
-	// agentTries is how many session timeouts an attempt without a wait lasts at most.
+	// agentTries is how many times the patience for one answer an attempt without a wait lasts at most.
 	agentTries = 3
 )
 
@@ -153,13 +153,13 @@ func (k *claim) acquireOnce(ctx context.Context, c *conn.Connection, left time.D
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go c.Watch(ctx, k.Timeout, cancel)
-	bounded, stop := context.WithTimeoutCause(ctx, agentTries*k.Timeout, errAgentUndecided)
+	go c.Watch(ctx, k.Patience(), cancel)
+	bounded, stop := context.WithTimeoutCause(ctx, agentTries*k.Patience(), errAgentUndecided)
 	defer stop()
 	h, err := k.locker(c.Client).TryLock(bounded)
 	switch {
 	case errors.Is(err, errAgentUndecided):
-		return nil, k.unanswered(c, agentTries*k.Timeout, err)
+		return nil, k.unanswered(c, agentTries*k.Patience(), err)
 	case errors.Is(err, holdfast.ErrLocked):
 		return nil, k.busy(ctx, c, err)
 	case errors.Is(err, zk.ErrSessionExpired) && c.Contact.Lost() > 0:

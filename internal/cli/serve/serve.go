@@ -103,7 +103,7 @@ func (f *settings) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.group, "unix-group", "", "group, by name or number, whose members can connect to the sockets of --unix; each can acquire and break every lock (default: this user alone)")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow addresses that other machines can reach without encryption or without authentication")
 	term.DurationVar(flags, &f.linger, "linger", "", 0, "stop after this long without a client and without a session (default: never)")
-	term.DurationVar(flags, &f.tick, "tick", "", 2*time.Second, "unit of session timeouts, which are 2 to 20 ticks")
+	term.DurationVar(flags, &f.tick, "tick", "", 2*time.Second, "unit of session timeouts, which are 2 to 30 ticks")
 	flags.StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 chooses a free port")
 	f.tls.Register(flags)
 	f.auth.register(flags)

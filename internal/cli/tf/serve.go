@@ -359,7 +359,7 @@ func connect(g *conn.Flags, t conn.Target, say *term.Sayer, signals <-chan os.Si
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		c, err := g.Connect(ctx, t, g.Timeout, say)
+		c, err := g.Connect(ctx, t, g.Patience(), say)
 		done <- outcome{c, err}
 	}()
 	select {

@@ -139,11 +139,11 @@ func run(g *conn.Flags, cmd *cobra.Command, m *model, prefix string, layout *loc
 		m.dialog.act = func(a deed.Action, name, path, dir string, places []holdfast.Entry) tea.Cmd {
 			done := make(chan tea.Msg, 1) // nobody reads it if the program ends first
 			acting.Go(func() {
-				ctx, cancel := context.WithTimeout(background, g.Timeout)
+				ctx, cancel := context.WithTimeout(background, g.Patience())
 				defer cancel()
 				err := act.CarryOut(ctx, g, cmd, c.Client, &deed.Plan{Action: a, Path: path, Dir: dir, Token: places[0].Token, Places: places}, name, "")
 				if errors.Is(err, context.DeadlineExceeded) {
-					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", duration.Text(g.Timeout), err)
+					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", duration.Text(g.Patience()), err)
 				}
 				done <- doneMsg{a, name, places[0].Token, err}
 			})

@@ -192,18 +192,18 @@ func (e election) observe(cmd *cobra.Command, once bool) error {
 	say := e.plan.Flags.Log.NewSayer(os.Stderr)
 	defer say.Flush()
 	e.page.announce(say)
-	patience := e.plan.Flags.Timeout
+	patience := e.plan.Flags.Patience()
 	if e.page != nil {
 		patience = 0
 	}
-	c, err := e.plan.Flags.Connect(ctx, e.plan.Target, patience, say)
+	c, err := e.plan.Flags.ConnectToRead(ctx, e.plan.Target, patience, say)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	e.page.follow(c, e.on(c.Client))
 	if e.page == nil {
-		go c.Watch(ctx, e.plan.Flags.Timeout, cancel)
+		go c.Watch(ctx, e.plan.Flags.Patience(), cancel)
 	}
 	return e.print(ctx, cmd, c.Client, once)
 }

@@ -228,7 +228,7 @@ func (w *sharder) failed(err error) error {
 func (w *sharder) work(ctx context.Context) error {
 	var patience time.Duration // for ever
 	if w.try {
-		patience = w.plan.Flags.Timeout
+		patience = w.plan.Flags.Patience()
 	}
 	c, err := w.plan.Flags.Connect(ctx, w.plan.Target, patience, w.say)
 	if err != nil {
@@ -262,7 +262,7 @@ func (w *sharder) work(ctx context.Context) error {
 
 // vacant fails if other processes leave no shard for this one.
 func (w *sharder) vacant(ctx context.Context, set *shards.Shards) error {
-	ctx, stop := context.WithTimeoutCause(ctx, hold.TryPatience*w.plan.Flags.Timeout, hold.ErrUndecided)
+	ctx, stop := context.WithTimeoutCause(ctx, hold.TryPatience*w.plan.Flags.Patience(), hold.ErrUndecided)
 	defer stop()
 	workers, err := set.Assignment(ctx)
 	if err != nil {
