@@ -15,7 +15,7 @@ import (
 )
 
 // While Apache's ensemble answers, no command is asked to stop, however long its lock was waited for. A reader
-// takes its lease only when its turn comes. With the default timeouts, the proof of a session that was 4 to 7
+// takes its lease only when its turn comes. With a timeout of 15 s, the proof of a session that was 4 to 7
 // seconds old was good enough to begin with, but came closer to its end than the 5 seconds of --term-before.
 func TestCommandGoesOnWhileTheEnsembleAnswers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
@@ -29,7 +29,7 @@ func TestCommandGoesOnWhileTheEnsembleAnswers(t *testing.T) {
 			c := dialURL(t, z.URL())
 			writer, err := holdfast.NewRWMutex(c, path).Lock(t.Context())
 			must(t, err)
-			reader := exec.CommandContext(t.Context(), holdfastBin(t), "run", "--server", z.URL(), "--shared", "waits-"+wait.String(), "--", "sleep", "8")
+			reader := exec.CommandContext(t.Context(), holdfastBin(t), "run", "--server", z.URL(), "--shared", "--session-timeout", "15s", "waits-"+wait.String(), "--", "sleep", "8")
 			reader.Env = append(os.Environ(), "HOME="+t.TempDir())
 			out := new(bytes.Buffer)
 			reader.Stdout, reader.Stderr = out, out

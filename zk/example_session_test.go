@@ -57,7 +57,7 @@ func ExampleSession() {
 	fmt.Println(stat.EphemeralOwner == s.ID(), s.Timeout())
 	fmt.Println(s.Deadline().After(time.Now())) // until then the session is certain to live
 	// Output:
-	// true 15s
+	// true 40s
 	// true
 }
 
@@ -164,7 +164,7 @@ func ExampleTrace() {
 	c.Get(ctx, "/none")
 	c.Close()
 	// Output:
-	// session of 15s
+	// session of 40s
 	// get /zookeeper <nil>
 	// get /none zk: get /none: node does not exist
 	// over: client closed

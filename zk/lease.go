@@ -86,7 +86,7 @@ func (l *Lease) Release() {
 // the ephemeral node at path. Deadline then advances only on a proof that reaches the leader.
 // When the proof runs out, the session is over.
 //
-// Against an ensemble the proof costs one transaction that changes nothing per tenth of the
+// Against an ensemble the proof costs one transaction that changes nothing per sixteenth of the
 // session timeout (or per five eighths of a tick, if that is longer). All leases of a session
 // share it. Probing goes on for one session timeout after the last Release, so that a session
 // which leases often stays proven. After that, an idle session costs nothing.

@@ -139,9 +139,10 @@ func (p *quorumProof) opening(now time.Time, timeout time.Duration, probed bool)
 	return stale
 }
 
-// probeEvery is the interval of probes.
+// probeEvery is the interval of probes. The proof is up to three of them old when an outage begins. So thirteen sixteenths of
+// the timeout remain: with 40 s, a command survives 20 s without a leader and the election after them.
 func probeEvery(tick, timeout time.Duration) time.Duration {
-	return max(pingEvery(tick), timeout/10)
+	return max(pingEvery(tick), timeout/16)
 }
 
 // probeDue returns when to send the next probe. The client's own writes in between do not put it
@@ -160,8 +161,8 @@ func (p *quorumProof) probeDue(timeout time.Duration) time.Time {
 // itself. It has room for three probes that are each one interval late, half a second for a
 // late scheduler, and half a second to end a process.
 func smallestTimeout(tick time.Duration) time.Duration {
-	// With timeouts this short, probeEvery is pingEvery unless tick is tiny. Then the tenths of
-	// the timeout count: t = 3 (t/10 + pingEvery) + 1s.
+	// With timeouts this short, probeEvery is pingEvery unless tick is tiny. Then the
+	// sixteenths of the timeout count: t = 3 (t/16 + pingEvery) + 1s.
 	every := pingEvery(tick)
-	return max(6*every+time.Second, (3*every+time.Second)*10/7)
+	return max(6*every+time.Second, (3*every+time.Second)*16/13)
 }

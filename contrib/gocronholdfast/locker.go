@@ -49,7 +49,7 @@ const (
 // session of the runner ends first, nothing is recorded, and a scheduler that still waits runs the fire. A job that
 // must stop then needs [Locker.Wrap].
 //
-// The session of a host that died lasts for the session timeout and a tick of the server, 15 s and 2 s by default. So if
+// The session of a host that died lasts for the session timeout and a tick of the server, 40 s and 2 s by default. So if
 // Lock waits for less than that, nobody runs the fire of a host that died, nor the fires until its session ends.
 // The Locker logs a warning then, when it first has the lock. Give such jobs a shorter zk.Config.SessionTimeout.
 //

@@ -108,7 +108,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/cli/conn", pkg: "holdfast/internal/cli/conn", atMost: 4,
-		order: `doc config_view flags config environment stay will tick server contact tls_auth name`,
+		order: `doc config_view flags config environment stay will tick server contact tls_auth name session`,
 	},
 	{
 		dir: "internal/cli/term", pkg: "holdfast/internal/cli/term", atMost: 4,

@@ -25,7 +25,7 @@ type Option = fire.Option
 // on this host, and logged. The default is the time until the next fire, and 30 s at most. So after an outage, a host runs
 // the latest fire only.
 //
-// The session of a host that died lasts for the session timeout and a tick of the server, 15 s and 2 s by default. If the wait is shorter,
+// The session of a host that died lasts for the session timeout and a tick of the server, 40 s and 2 s by default. If the wait is shorter,
 // nobody runs the fire of a host that died, and a warning is logged. Then set a shorter zk.Config.SessionTimeout. With a d that
 // is longer than the time between two fires, several fires wait at a time, and run at once when the server answers.
 func WithWait(d time.Duration) Option { return fire.Wait(d) }

@@ -1,7 +1,6 @@
 package conn
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,26 +34,11 @@ func NewFlags() *Flags {
 	g := &Flags{FlagSet: pflag.NewFlagSet("clients", pflag.ContinueOnError), SystemFile: systemConfig}
 	g.FlagSet.StringVar(&g.Server, "server", "", "server of the locks: zk://h1:port,h2:port/chroot, zks://… for TLS, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
 	g.FlagSet.StringVar(&g.Namespace, "namespace", "/holdfast/locks", "path above all lock names; a lock name that begins with / is a full path")
-	term.DurationVar(g.FlagSet, &g.Timeout, "session-timeout", "", zk.DefaultSessionTimeout, "how long a lock lasts without contact: a command survives longer outages with a longer one, and a machine that dies or loses its network keeps its locks for that long, as does (not on Linux) a holder that is killed. At least two ticks of the server; on file://, at least 4s, and the default is 60s")
+	term.DurationVar(g.FlagSet, &g.Timeout, "session-timeout", "", zk.DefaultSessionTimeout, "how long a lock lasts without contact: a command survives longer outages with a longer one, and a machine that dies or loses its network keeps its locks for that long, as does (not on Linux) a holder that is killed. At least two ticks of the server; on file://, at least 4s, and the default is 1m")
 	g.FlagSet.StringVar(&g.profile, "profile", "", "use the settings of this profile in the configuration files: see holdfast help config")
 	g.Secure.register(g.FlagSet)
 	g.Log.Register(g.FlagSet)
 	return g
-}
-
-// longestPatience is how long a command that does not wait for a lock waits at most for an answer of the server. A longer
-// session timeout is for those that hold locks.
-const longestPatience = 15 * time.Second
-
-// Patience returns how long a command that does not wait for a lock waits for an answer of the server: the session timeout,
-// but at most 15 seconds.
-func (g *Flags) Patience() time.Duration { return min(g.Timeout, longestPatience) }
-
-// ConnectToRead is Connect for a command that holds no lock. Its session need not outlive its patience for one answer.
-func (g *Flags) ConnectToRead(ctx context.Context, t Target, patience time.Duration, say *term.Sayer) (*Connection, error) {
-	reading := *g
-	reading.Timeout = g.Patience()
-	return reading.Connect(ctx, t, patience, say)
 }
 
 // Register gives a command the flags of the client commands, and their values before it runs.

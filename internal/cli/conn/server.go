@@ -166,6 +166,13 @@ func (g *Flags) Connect(ctx context.Context, t Target, patience time.Duration, s
 	return c, nil
 }
 
+// ConnectToRead is Connect for a command that holds no lock. Its session need not outlive its patience for one answer.
+func (g *Flags) ConnectToRead(ctx context.Context, t Target, patience time.Duration, say *term.Sayer) (*Connection, error) {
+	reading := *g
+	reading.Timeout = g.Patience()
+	return reading.Connect(ctx, t, patience, say)
+}
+
 // Guard returns a supervise.Terms.Guard. When this process dies, its session goes on until the watchdog has ended the job,
 // too. ctx ends when the lock is lost.
 func (c *Connection) Guard(ctx context.Context) func(pid int) error {

@@ -22,6 +22,14 @@ func Owner() string {
 	return fmt.Sprintf("%s@%s:%d", name, host, os.Getpid())
 }
 
+// longestPatience is how long a command that does not wait for a lock waits at most for an answer of the server. A longer
+// session timeout is for those that hold locks.
+const longestPatience = 15 * time.Second
+
+// Patience returns how long a command that does not wait for a lock waits for an answer of the server: the session timeout,
+// but at most 15 seconds.
+func (g *Flags) Patience() time.Duration { return min(g.Timeout, longestPatience) }
+
 // Granted refuses a session timeout longer than the user's, since the lock of a killed holder would
 // last as long.
 func Granted(g *Flags, timeout time.Duration) error {

@@ -128,6 +128,7 @@ func TestDoctorComparesSessionTimeouts(t *testing.T) {
 		{15 * time.Second, 15 * time.Second, 0, true, stateOK, "grants the 15s that you ask for"},
 		{15 * time.Second, 40 * time.Second, 40 * time.Second, false, stateWarning, "grants 40s instead of 15s"},
 		{15 * time.Second, 40 * time.Second, 40 * time.Second, true, stateProblem, "run and lock refuse that"},
+		{40 * time.Second, 20 * time.Second, 2 * time.Second, false, stateOK, "grants 20s, and holdfast asks for 40s by default"},
 		{60 * time.Second, 40 * time.Second, 4 * time.Second, true, stateWarning, "is lost after that time"},
 		{400 * time.Millisecond, 400 * time.Millisecond, 200 * time.Millisecond, true, stateProblem, "holdfast run needs 500ms"},
 	} {

@@ -420,6 +420,8 @@ func (d *examiner) judgeTimeout(e *examined, granted, least time.Duration) {
 	case granted > asked:
 		e.warning("session", "a crashed holder's lock stays held for that long; a shorter tickTime on the server allows less",
 			"%s: grants %v instead of %v%s", e.name, granted, asked, limits)
+	case granted < asked && !d.TimeoutGiven:
+		e.ok("session", "%s: grants %v, and holdfast asks for %v by default%s", e.name, granted, asked, limits)
 	case granted < asked:
 		e.warning("session", fmt.Sprintf("give --session-timeout %s, or raise maxSessionTimeout on the server", duration.Text(granted)),
 			"%s: grants %v instead of %v, so a lock is lost after that time without contact%s", e.name, granted, asked, limits)

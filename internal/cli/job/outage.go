@@ -19,7 +19,7 @@ func proofAge(timeout, tick time.Duration, alone bool) time.Duration {
 	if alone {
 		return timeout / 6
 	}
-	return 3 * max(tick/2+tick/8, timeout/10)
+	return 3 * max(tick/2+tick/8, timeout/16)
 }
 
 // reconnect is how long the client pauses at most between two attempts to connect.

@@ -16,13 +16,14 @@ import (
 
 	"holdfast"
 	"holdfast/zk"
+	"holdfast/zklocal"
 	"holdfast/zktest"
 )
 
 // least returns the shortest time that a hold has left before, during and after an outage of some length.
 func least(t *testing.T, timeout, tick time.Duration, mode zk.LeaseMode, refused bool, phase, outage time.Duration) (left time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
+		srv := zktest.NewServer(zktest.TickTime(3 * time.Second)) // so that it grants 60 s
 		defer srv.Close()
 		var down atomic.Bool
 		cfg := srv.Config()
@@ -67,7 +68,7 @@ func least(t *testing.T, timeout, tick time.Duration, mode zk.LeaseMode, refused
 // The table in the documents, and what doctor says, come from survives. The client must keep it, at any moment and in both ways
 // in which the servers can be away.
 func TestCommandsSurviveTheseOutages(t *testing.T) {
-	for _, timeout := range []time.Duration{9 * time.Second, 15 * time.Second, 30 * time.Second, 40 * time.Second} {
+	for _, timeout := range []time.Duration{9 * time.Second, 15 * time.Second, 30 * time.Second, zk.DefaultSessionTimeout, zklocal.DefaultSessionTimeout} {
 		for name, mode := range map[string]zk.LeaseMode{"alone": zk.LeasePing, "ensemble": zk.LeaseQuorum} {
 			for _, tick := range []time.Duration{2 * time.Second, 3 * time.Second} {
 				for _, refused := range []bool{true, false} {
@@ -134,7 +135,7 @@ func outageTable() string {
 // shortestTimeout is the shortest session timeout with which package zk gives leases on an ensemble.
 func shortestTimeout(tick time.Duration) time.Duration {
 	every := tick/2 + tick/8
-	return max(6*every+time.Second, (3*every+time.Second)*10/7)
+	return max(6*every+time.Second, (3*every+time.Second)*16/13)
 }
 
 func TestDocumentHasTheTableOfOutages(t *testing.T) {

@@ -33,7 +33,7 @@ func (l *link) connected(ctx context.Context) (*conn.Connection, error) {
 	if c := l.connection(); c != nil {
 		return c, nil
 	}
-	c, err := l.settings.Connect(ctx, l.settings.target, l.settings.Timeout, l.say)
+	c, err := l.settings.Connect(ctx, l.settings.target, l.settings.Patience(), l.say)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func (a *agent) survey(ctx context.Context) (_ *locks.Survey, session int64, _ e
 	if err != nil {
 		return nil, 0, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, a.Timeout, conn.ErrUnreachable)
+	ctx, cancel := context.WithTimeoutCause(ctx, a.Patience(), conn.ErrUnreachable)
 	defer cancel()
 	own, err := link.Client.Session(ctx)
 	if err != nil {

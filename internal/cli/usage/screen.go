@@ -24,7 +24,7 @@ var (
 	doNot    = option{"-n, --try", "do not wait: exit 75 if the lock is held"}
 	atMost   = option{"-w, --wait TIME", "wait at most this long, then exit 75"}
 	because  = option{"    --why TEXT", "reason for holding the lock, shown to waiters"}
-	expiry   = option{"    --session-timeout TIME", "how long a lock outlives its machine (default 40s; 60s on file://)"}
+	expiry   = option{"    --session-timeout TIME", "how long a lock outlives its machine (default 40s; 1m on file://)"}
 	looking  = []string{"0: the server has answered; 69: no server answered; 77: no permission", "2: wrong command line; 78: wrong configuration"}
 	running  = []string{
 		"the command's own; 75: the lock was busy; 79: the lock was lost; 124: stopped after --max-hold",
