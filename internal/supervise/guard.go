@@ -47,6 +47,10 @@ type guard struct {
 // lookAgain is the interval at which the deadline is read again, to see the end of a doubt.
 const lookAgain = 50 * time.Millisecond
 
+// longestStop is how long the process of the guard can be stopped, for example by a command that stops its process group: the
+// alarm continues it.
+const longestStop = 5 * time.Second
+
 // run returns when no process of the job is left, except those that the ending spares. It reports
 // whether the lock was not provably ours until then.
 func (g *guard) run() (lost bool) {
@@ -180,7 +184,7 @@ func (g *guard) setAlarm() {
 	case g.ending.Freeze > 0 && !g.stopping && left > max(g.ending.Freeze, grace):
 		next = left - max(g.ending.Freeze, grace)
 	default:
-		next = left - grace
+		next = min(left-grace, longestStop)
 	}
 	now := clock()
 	if g.killAt != 0 {

@@ -208,7 +208,7 @@ func (w *watchdog) run(o order) {
 		w.last(verbTooLate, 0)
 		return
 	}
-	w.alarm.in(w.shared.left()) // continues us if we are stopped before the guard sets it
+	w.alarm.in(min(w.shared.left(), longestStop)) // continues us if we are stopped before the guard sets it
 	pipe, err := newLostPipe()
 	if err != nil {
 		cg.remove(removePatience)

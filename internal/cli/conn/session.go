@@ -30,7 +30,7 @@ const longestPatience = 15 * time.Second
 // but at most 15 seconds.
 func (g *Flags) Patience() time.Duration { return min(g.Timeout, longestPatience) }
 
-// Granted refuses a session timeout longer than the user's, since the lock of a killed holder would
+// Granted refuses a session timeout longer than the user's, since the lock of a machine that died would
 // last as long.
 func Granted(g *Flags, timeout time.Duration) error {
 	if !g.TimeoutGiven || timeout <= g.Timeout {
