@@ -23,6 +23,12 @@ func init() {
 			o.set(setWithin, session != 0)
 		})
 	}
+	lend.WithProcess = func(group []byte) any {
+		return Option(func(o *options) {
+			o.note.Process = group
+			o.set(setWithin, len(group) > 0)
+		})
+	}
 	lend.WithDetection = func(detect func(context.Context, lend.Wait) error) any {
 		return Option(func(o *options) {
 			o.note.Yields, o.detect = true, detect

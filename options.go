@@ -56,7 +56,7 @@ const (
 	setOwner setting = 1 << iota
 	setReason
 	setLabels
-	setWithin // see lend.WithinSession; not exported
+	setWithin // see lend.WithinSession and lend.WithProcess; not exported
 	setValue
 	setACL
 	setLayout

@@ -38,6 +38,7 @@ type holderRow struct {
 	Bound      bool
 	Labels     [][2]string
 	Within     string
+	Gone       bool   // its process has ended
 	Revoke     string // addresses of the questions
 	Break      string
 }
@@ -93,6 +94,7 @@ func (u *UI) lock(r *http.Request, v view, f *frame) {
 			}
 			h := holderRow{place: p, Revoke: question("revoke", l.key, p.Token), Break: question("break", l.key, p.Token)}
 			h.From, h.Bound = p.since()
+			h.Gone = p.ProcessGone()
 			for _, k := range sortedKeys(p.Labels) {
 				h.Labels = append(h.Labels, [2]string{k, p.Labels[k]})
 			}

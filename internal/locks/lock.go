@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/proc"
 	"holdfast/internal/queue/names"
 	"holdfast/internal/waitgraph"
 	"holdfast/reserve"
@@ -64,15 +65,26 @@ type Lock struct {
 // A Place is a node in a queue, or a permit.
 type Place struct {
 	holdfast.Entry
-	Zxid    int64 // of its creation. The token is older if a writer has taken the read side
-	Within  int64 // the session whose command runs this session's program; 0: none
-	Yields  bool  // its client gives up its wait if it is the victim of a deadlock
-	Revoked bool  // somebody has asked the holder to release it
-	Value   bool  // the data are the program's own, as those of a candidate are
-	Member  bool  // it does not hold the lock, and its program goes on meanwhile: a candidate, a worker of shards
-	Second  bool  // the node of a writer on the read side, beside its first node
-	Beyond  bool  // a slot that is not given again, since there are fewer slots now
-	Unknown bool  // only the name can be read
+	Zxid    int64  // of its creation. The token is older if a writer has taken the read side
+	Within  int64  // the session whose command runs this session's program; 0: none
+	Process []byte // the process of its client, a proc.Group as it encodes itself; nil if it is not noted
+	Yields  bool   // its client gives up its wait if it is the victim of a deadlock
+	Revoked bool   // somebody has asked the holder to release it
+	Value   bool   // the data are the program's own, as those of a candidate are
+	Member  bool   // it does not hold the lock, and its program goes on meanwhile: a candidate, a worker of shards
+	Second  bool   // the node of a writer on the read side, beside its first node
+	Beyond  bool   // a slot that is not given again, since there are fewer slots now
+	Unknown bool   // only the name can be read
+}
+
+// ProcessGone reports whether the process of the place's client has ended for certain, although its session lasts. It can be
+// known on the client's machine alone, of commands that note their process. It asks the kernel.
+func (p *Place) ProcessGone() bool {
+	if p.Process == nil || p.Detached {
+		return false
+	}
+	g, err := proc.Decode(p.Process)
+	return err == nil && g.Gone()
 }
 
 // Slot returns the number of the slot that the place is; ok is false if it is none.

@@ -64,6 +64,10 @@ func (g Group) With(pid int) (Group, error) {
 	return g, nil
 }
 
+// Gone reports whether all processes of g have ended. It is false if this cannot be known: on another machine, after another
+// boot, in another pid namespace, and on other systems than Linux.
+func (g Group) Gone() bool { return len(g.IDs) > 0 && g.gone() }
+
 // Equal reports whether both are the same processes.
 func (g Group) Equal(other Group) bool {
 	return g.Boot == other.Boot && g.Namespace == other.Namespace && slices.Equal(g.IDs, other.IDs)

@@ -179,6 +179,23 @@ func (g Group) Wait(ctx context.Context, pause func(context.Context) (resume fun
 	return nil
 }
 
+// gone implements Gone.
+func (g Group) gone() bool {
+	if g.isHere() != nil {
+		return false
+	}
+	for _, id := range g.IDs {
+		fd, err := id.open()
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		if err != nil || fd >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // open returns a pidfd of the process, or -1 if it has ended. If /proc does not tell the start time, the pidfd may be of a
 // later process with the same id. When that one has ended, so has the process.
 func (id ID) open() (pidfd int, err error) {

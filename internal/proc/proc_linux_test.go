@@ -167,3 +167,28 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// Gone is certain: what another boot, another namespace or a later process with the same id says does not count.
+func TestGoneIsOfTheVeryProcess(t *testing.T) {
+	pid, end := start(t)
+	g := groupOf(t, pid).others()
+	later, elsewhere, rebooted := g, g, g
+	later.IDs = []ID{{g.IDs[0].PID, g.IDs[0].Start - 1}}
+	elsewhere.Namespace++
+	rebooted.Boot[0]++
+	check := func(when string, g Group, want bool) {
+		t.Helper()
+		if got := g.Gone(); got != want {
+			t.Errorf("%s: gone is %v", when, got)
+		}
+	}
+	check("it lives", g, false)
+	check("another process has its id", later, true)
+	check("no process", Group{}, false)
+	both := groupOf(t, pid)
+	end()
+	check("it has ended", g, true)
+	check("one of two has ended", both, false)
+	check("in another namespace", elsewhere, false)
+	check("in another boot", rebooted, false)
+}

@@ -12,6 +12,8 @@ func self() (Group, error) { return Group{}, errors.ErrUnsupported }
 
 func startOf(int) (uint64, error) { return 0, errors.ErrUnsupported }
 
+func (g Group) gone() bool { return false }
+
 // Confirm returns errors.ErrUnsupported.
 func (g Group) Confirm(*net.UnixConn) error { return errors.ErrUnsupported }
 

@@ -34,6 +34,8 @@ type Note struct {
 	Kept bool `json:"kept,omitempty"`
 	// Within is the session under whose lock the client runs, see lend.WithinSession.
 	Within int64 `json:"within,omitempty"`
+	// Process is the process that holds or waits, a proc.Group as it encodes itself, see lend.WithProcess.
+	Process []byte `json:"process,omitempty"`
 	// Yields says that the client gives up the wait if it is the victim of a deadlock, see lend.WithDetection.
 	Yields bool `json:"yields,omitempty"`
 	// Sort says which newcomers may remove the place while it waits: those of the same sort, see supersede.go.
@@ -46,7 +48,7 @@ type Note struct {
 
 // empty reports whether it says nothing.
 func (n Note) empty() bool {
-	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Expires == 0 && n.Of == 0 && n.Within == 0 && n.Sort == "" && n.Arrived == 0 && !n.Yields && !n.Kept && !n.Revoke
+	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Expires == 0 && n.Of == 0 && n.Within == 0 && len(n.Process) == 0 && n.Sort == "" && n.Arrived == 0 && !n.Yields && !n.Kept && !n.Revoke
 }
 
 // Encode returns the data of a node with this note.

@@ -54,7 +54,7 @@ import (
 //	ui, terraform, internal/cli/passwd, internal/cli/tf → internal/htpasswd → internal/guess     zkserver → internal/guess
 //	ui, terraform, internal/daemon → internal/fair
 //	chaos → holdfast
-//	zk, zkserver → internal/proc
+//	zk, zkserver, internal/locks, internal/cli/hold → internal/proc
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
 // A package below a listed one counts as part of it. Tests are exempt: a test of the client
@@ -82,7 +82,7 @@ var arrows = map[string]part{
 		reason:    "what several Holds share knows no Hold, no option and no kind of lock",
 	},
 	"internal/locks": {
-		mayImport: []string{"", "internal/budget", "internal/lend", "internal/queue", "internal/queue/names", "internal/waitgraph", "reserve", "zk"},
+		mayImport: []string{"", "internal/budget", "internal/lend", "internal/proc", "internal/queue", "internal/queue/names", "internal/waitgraph", "reserve", "zk"},
 		reason:    "the answer to who holds what reads the queues of many locks as they are on the server: it acquires none",
 	},
 	"internal/waitgraph": {
@@ -367,7 +367,7 @@ var arrows = map[string]part{
 	"internal/cli/hold": {
 		mayImport: []string{
 			"", "internal/budget", "internal/cli/act", "internal/cli/conn", "internal/cli/deadlock", "internal/cli/job", "internal/cli/kind", "internal/cli/outer", "internal/cli/see", "internal/cli/show",
-			"internal/cli/term", "internal/cli/who", "internal/daemon", "internal/deed", "internal/duration", "internal/lend", "internal/locks", "internal/supervise",
+			"internal/cli/term", "internal/cli/who", "internal/daemon", "internal/deed", "internal/duration", "internal/lend", "internal/locks", "internal/proc", "internal/supervise",
 			"internal/watchdog", "once", "reserve", "zk",
 		},
 		external: []string{"github.com/spf13"},

@@ -9,6 +9,7 @@ import (
 	"holdfast"
 	"holdfast/internal/cli/outer"
 	"holdfast/internal/lend"
+	"holdfast/internal/proc"
 	"holdfast/reserve"
 	"holdfast/zk"
 )
@@ -22,6 +23,9 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	}
 	if k.plan.yields {
 		who = append(who, lend.WithDetection(nil).(holdfast.Option))
+	}
+	if group, err := proc.Self(); err == nil && !k.plan.detached.on { // a detached lock outlives its process
+		who = append(who, lend.WithProcess(group.Append(nil)).(holdfast.Option))
 	}
 	opts := append(slices.Clip(who), layout)
 	one := func(path string) holdfast.Locker {

@@ -69,7 +69,7 @@ func (l *Lock) Summary(now time.Time) string {
 	case holders == 0: // the waiter is at a semaphore's turnstile
 		text = "free; the first waiter is about to acquire it"
 	default:
-		text = show.HeldBy(l.Queue[0].Entry, now)
+		text = show.HeldBy(l.Queue[0].Entry, now) + show.Gone(l.Queue[0])
 	}
 	if len(l.Queue) == 0 && l.Reserved != nil {
 		text += "; its token is " + strconv.FormatInt(l.Reserved.Token, 10)

@@ -52,6 +52,8 @@ type Holding struct {
 	HeldMS    int64             `json:"held_ms"`
 	Slot      *int              `json:"slot,omitempty"` // its number. A holder of several slots has an entry for each, with one token
 	Labels    map[string]string `json:"labels,omitempty"`
+	// ProcessGone: its process has ended, and its session is about to. That is known on its machine alone.
+	ProcessGone bool `json:"process_gone,omitempty"`
 	// Detached: no session owns the lock, and Session is empty. Expires is absent if it never does.
 	Detached bool       `json:"detached,omitempty"`
 	ID       string     `json:"id,omitempty"`
@@ -96,7 +98,7 @@ func Describe(name, path string, queue []locks.Place, now time.Time) Document {
 		since, ms := e.Since.UTC(), max(now.Sub(e.Since), 0).Milliseconds()
 		session, token := locks.SessionText(e.Session), strconv.FormatInt(e.Token, 10)
 		if e.Held {
-			h := Holding{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels}
+			h := Holding{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels, ProcessGone: e.ProcessGone()}
 			h.detach(e.Entry)
 			if slot, ok := e.Slot(); ok {
 				h.Slot = &slot

@@ -52,6 +52,14 @@ func HeldBy(e holdfast.Entry, now time.Time) string {
 	return "held by " + Holder(e, now)
 }
 
+// Gone says that the holder's process has ended, and "" otherwise. p is the first place of a queue.
+func Gone(p locks.Place) string {
+	if p.Held && p.ProcessGone() {
+		return ", process gone"
+	}
+	return ""
+}
+
 // HeldFor returns how long a lock has been held. If the time is not known, it returns an upper bound:
 // the time since the holder joined the queue.
 func HeldFor(e holdfast.Entry, now time.Time) string {
