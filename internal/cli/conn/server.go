@@ -166,11 +166,11 @@ func (g *Flags) Connect(ctx context.Context, t Target, patience time.Duration, s
 	return c, nil
 }
 
-// ConnectToRead is Connect for a command that holds no lock. Its session need not outlive its patience for one answer.
-func (g *Flags) ConnectToRead(ctx context.Context, t Target, patience time.Duration, say *term.Sayer) (*Connection, error) {
+// Reading returns g for a command that holds no lock. Its session need not outlive its patience for one answer.
+func Reading(g *Flags) *Flags {
 	reading := *g
 	reading.Timeout = g.Patience()
-	return reading.Connect(ctx, t, patience, say)
+	return &reading
 }
 
 // Guard returns a supervise.Terms.Guard. When this process dies, its session goes on until the watchdog has ended the job,
@@ -308,7 +308,7 @@ func (g *Flags) Ask(ctx context.Context, f func(context.Context, *zk.Client) err
 	}
 	say := g.Log.NewSayer(os.Stderr)
 	defer say.Flush()
-	c, err := g.ConnectToRead(ctx, t, g.Patience(), say)
+	c, err := Reading(g).Connect(ctx, t, g.Patience(), say)
 	if err != nil {
 		return err
 	}

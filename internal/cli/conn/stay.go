@@ -37,7 +37,7 @@ func Stay(ctx context.Context, g *Flags, say *term.Sayer, f func(*Connection) er
 	if err != nil {
 		return err
 	}
-	c, err := g.ConnectToRead(ctx, t, g.Patience(), say)
+	c, err := Reading(g).Connect(ctx, t, g.Patience(), say)
 	if err == nil {
 		defer c.Close()
 		err = f(c)

@@ -196,7 +196,7 @@ func (e election) observe(cmd *cobra.Command, once bool) error {
 	if e.page != nil {
 		patience = 0
 	}
-	c, err := e.plan.Flags.ConnectToRead(ctx, e.plan.Target, patience, say)
+	c, err := conn.Reading(e.plan.Flags).Connect(ctx, e.plan.Target, patience, say)
 	if err != nil {
 		return err
 	}
