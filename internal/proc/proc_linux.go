@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -184,16 +185,13 @@ func (g Group) gone() bool {
 	if g.isHere() != nil {
 		return false
 	}
-	for _, id := range g.IDs {
+	return !slices.ContainsFunc(g.IDs, func(id ID) bool { // one that lives, or may live
 		fd, err := id.open()
 		if fd >= 0 {
 			unix.Close(fd)
 		}
-		if err != nil || fd >= 0 {
-			return false
-		}
-	}
-	return true
+		return err != nil || fd >= 0
+	})
 }
 
 // open returns a pidfd of the process, or -1 if it has ended. If /proc does not tell the start time, the pidfd may be of a
