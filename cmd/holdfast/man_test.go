@@ -105,7 +105,7 @@ func TestManualPageReads(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"holdfast-run.1": {
-			"holdfast-run - Run a command while holding a lock", "EXIT STATUS the command's own, or 128+N if signal N killed it 75 busy:",
+			"holdfast-run - Run a command while holding a lock", "EXIT STATUS the command's own, or 128+N if signal N killed it 35 deadlock:",
 			"-w, --wait duration wait at most", `--why "schema 42" db/migrate -- ./migrate --all`, "the default is 1m (default 40s)",
 		},
 		"holdfast-ls.1":         {"≤ marks an upper bound"},
