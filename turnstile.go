@@ -282,9 +282,9 @@ func (s *Semaphore) replace(ctx context.Context, p *queue.Place, v view) error {
 	case err != nil:
 		return err
 	case user != "":
-		return fmt.Errorf("%w: it is %d, not %d, and %s uses it: claim %d, or change it with SetLimit", ErrLimit, v.limit, s.limit, user, v.limit)
+		return fmt.Errorf("%w: it is %d, not %d, and %s uses it: claim %d, or change the limit", ErrLimit, v.limit, s.limit, user, v.limit)
 	case v.changed > p.Czxid():
-		return fmt.Errorf("%w: it is %d, not %d, since somebody has changed it just now: claim %d, or change it with SetLimit", ErrLimit, v.limit, s.limit, v.limit)
+		return fmt.Errorf("%w: it is %d, not %d, since somebody has changed it just now: claim %d, or change the limit", ErrLimit, v.limit, s.limit, v.limit)
 	}
 	var results []zk.Result
 	err = zk.Retry(ctx, func() (err error) {
