@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,6 +65,12 @@ func TestTheNewestTakesThePlaceOfThoseOfItsSortThatWait(t *testing.T) {
 	})
 }
 
+// number is the number at the end of a node's name.
+func number(node string) int {
+	n, _ := strconv.Atoi(node[len(node)-10:])
+	return n
+}
+
 // Of the calls that arrive during one hold, one acquires the lock, and it is the newest, also if their transactions meet.
 func TestOneFollowsAndItIsTheNewest(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -101,6 +108,9 @@ func TestOneFollowsAndItIsTheNewest(t *testing.T) {
 			for _, w := range in {
 				if w.err == nil {
 					held++
+					if last := number(w.hold.Path()); last != number(holder.node)+len(all) {
+						t.Errorf("number %d has held the lock, behind %d and %d others; want the last", last, number(holder.node), len(all))
+					}
 					unlock(t, w.hold)
 				} else {
 					wantErr(t, w.err, holdfast.ErrSuperseded)
