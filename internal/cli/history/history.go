@@ -54,6 +54,7 @@ type Event struct {
 func New(g *conn.Flags) *cobra.Command {
 	var p term.Printer
 	var layout kind.Layout
+	var l logs
 	cmd := &cobra.Command{
 		Use:   "history [flags] LOCK",
 		Short: "Show what is known of a lock's past",
@@ -70,6 +71,13 @@ gone, so this is:
 
 To record what happens from now on, run: holdfast watch -o jsonl LOCK >> FILE
 
+With --from-logs, history asks no server. It reads the transaction logs and snapshots that Apache ZooKeeper
+(3.5 to 3.9) keeps in its dataLogDir and dataDir, and prints every place in every queue: joined, acquired,
+released, left (it gave up), closed and expired (its session has ended), removed (by another session, which
+is named), kept. Clients of other libraries are there, too. Times are by the servers' clocks. ≤ marks what
+is older than the logs. LOCK can be left out. Give the directories of all servers that you have: each
+transaction counts once. A damaged end of a file is reported. autopurge removes old logs.
+
 -o json and -o jsonl print one LockHistory: see docs/reference/json.md. -o name prints the owners alone.
 
 Exit codes:
@@ -80,9 +88,22 @@ Exit codes:
   77  no permission
   78  wrong configuration`,
 		Example: `  holdfast history nightly
-  holdfast history -o json db/migrate | jq .joined`,
-		Args: term.Operands("lock"),
+  holdfast history -o json db/migrate | jq .joined
+  holdfast history --from-logs /var/lib/zookeeper nightly
+  holdfast history --from-logs /var/lib/zookeeper --at 2026-11-28T03:00:00Z`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if l.given() && len(args) == 0 {
+				return nil
+			}
+			return term.Operands("lock")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case l.given():
+				return l.run(cmd, g, &p, args)
+			case l.at != "":
+				return term.Usage("", "--at needs --from-logs")
+			}
 			path, err := g.LockPath(args[0])
 			if err != nil {
 				return err
@@ -107,6 +128,7 @@ Exit codes:
 	}
 	p.Register(cmd)
 	layout.Register(cmd)
+	l.register(cmd)
 	return cmd
 }
 
