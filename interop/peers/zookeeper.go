@@ -328,6 +328,14 @@ func (z *ZooKeeper) SecureURL() string {
 // URL is zk://h1:p,h2:p,h3:p.
 func (z *ZooKeeper) URL() string { return "zk://" + strings.Join(z.Addrs(), ",") }
 
+// DataDirs returns the servers' directories with their logs and snapshots.
+func (z *ZooKeeper) DataDirs() (dirs []string) {
+	for _, s := range z.servers {
+		dirs = append(dirs, filepath.Join(s.dir, "data"))
+	}
+	return dirs
+}
+
 // Tick is the servers' tickTime.
 func (z *ZooKeeper) Tick() time.Duration { return z.tick }
 
