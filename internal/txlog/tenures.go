@@ -152,7 +152,11 @@ func (h *history) begin(base fileName) error {
 func (h *history) affected(paths []string) []string {
 	var all []string
 	for _, p := range paths {
-		all = append(all, locks.Owners(p)...)
+		of := locks.Owners(p)
+		if locks.Numbered(p) { // a place is no lock
+			of = slices.DeleteFunc(of, func(o string) bool { return o == p })
+		}
+		all = append(all, of...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
