@@ -101,6 +101,10 @@ var arrows = map[string]part{
 		external:  []string{"golang.org/x/sync"},
 		reason:    "what happens to locks follows from the nodes of their queues: this package takes no lock and prints nothing",
 	},
+	"internal/txlog": {
+		mayImport: []string{"internal/budget", "internal/locks", "zk", "zkproto"},
+		reason:    "what the logs of servers tell follows from their files: this package asks no server and prints nothing",
+	},
 	"internal/balance": {
 		reason: "who should own a shard follows from the workers and the present owners: this package knows no client and no lock",
 	},
@@ -325,7 +329,7 @@ var arrows = map[string]part{
 		reason:    "a graph is read and printed: it knows no other command",
 	},
 	"internal/cli/history": {
-		mayImport: []string{"internal/cli/conn", "internal/cli/kind", "internal/cli/see", "internal/cli/term", "internal/deed", "internal/locks", "zk"},
+		mayImport: []string{"internal/cli/conn", "internal/cli/kind", "internal/cli/see", "internal/cli/term", "internal/deed", "internal/duration", "internal/locks", "internal/txlog", "zk"},
 		external:  []string{"github.com/spf13"},
 		reason:    "a past is read and printed: it knows no other command",
 	},
