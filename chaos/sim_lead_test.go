@@ -34,7 +34,11 @@ func (r leadRunners) run(ctx context.Context, c *client, rng *rand.Rand) {
 		(&worker{}).sleep(ctx, time.Duration(rng.ExpFloat64()*float64(r.timeout)))
 		once, cancel := context.WithTimeout(ctx, time.Duration(rng.ExpFloat64()*float64(10*r.timeout)))
 		done, terms := false, 0
-		err := holdfast.NewElection(c.zk.Load(), r.path).Lead(once, []byte("leader"), func(held context.Context) error {
+		var opts []holdfast.Option
+		if r.seed%32 < 16 { // candidates with preferences, which hand over to each other
+			opts = append(opts, holdfast.WithPreference(c.number%3, r.timeout/2))
+		}
+		err := holdfast.NewElection(c.zk.Load(), r.path, opts...).Lead(once, []byte("leader"), func(held context.Context) error {
 			terms++
 			r.enter(c.number, run{held, c.session.Load()})
 			defer r.leave(c.number)
