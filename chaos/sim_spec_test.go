@@ -71,7 +71,7 @@ func (w *world) queues(ops []chaos.Op) queues {
 	for _, o := range ops {
 		if (o.Kind == chaos.Acquire || o.Kind == chaos.Try) && o.Outcome == chaos.OK {
 			types[o.Lock] = o.Type
-			if o.Node != "" {
+			if o.Node != "" && o.Inside == 0 { // a writer that steps down has the node of a writer
 				numbered[o.Lock] = o.HasSeq
 				q.readers[skeleton(o.Node)] = o.Shared
 			}

@@ -383,7 +383,7 @@ func (sum *summary) mustBeWorthIt(t *testing.T) {
 	if r.Handed < n/2 {
 		t.Errorf("%d of %d claims with %d seeds were handed on in memory: too few to tell anything", r.Handed, r.Claims, n)
 	}
-	if r.Steps < 2*r.Claims {
+	if r.Steps < r.Claims/2 {
 		t.Errorf("%d steps of locks held against the specification, of %d claims: too few to tell anything", r.Steps, r.Claims)
 	}
 	if r.Observed < r.Claims/4 {

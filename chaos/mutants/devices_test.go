@@ -10,6 +10,11 @@ func ofDevices() []mutant {
 			tests: []string{"TestSmallCallersDoNotStarveALargeOne", "TestDevices"},
 		},
 		{
+			number: 1655, bug: "a caller whose slot is taken after the look gives up", where: "–",
+			edits: []edit{{"turnstile.go", "return nil, false, nil // the server that we have read from", "return nil, false, err // the server that we have read from"}},
+			tests: []string{"TestSlotsAreTakenAllOrNone"},
+		},
+		{
 			number: 1641, bug: "a caller of several slots is served as soon as one is free", where: "–",
 			edits: []edit{{"turnstile.go", "case s.used(v)+n <= v.limit:", "case s.used(v)+1 <= v.limit:"}},
 			tests: []string{"TestSeveralSlotsAtOnce", "TestSmallCallersDoNotStarveALargeOne"},

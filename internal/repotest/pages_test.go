@@ -105,7 +105,7 @@ func runPage(t *testing.T, page, bin string) {
 			t.Fatal(err)
 		}
 	}
-	for _, script := range []string{"backup.sh", "report.sh", "scheduler"} {
+	for _, script := range []string{"backup.sh", "report.sh", "deploy.sh", "scheduler"} {
 		if err := os.WriteFile(filepath.Join(work, script), []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
