@@ -98,7 +98,7 @@ func TestNumberThatNobodyUsesCanBeReplaced(t *testing.T) {
 		for _, acquire := range []func(holdfast.Locker, context.Context) (*holdfast.Hold, error){holdfast.Locker.Lock, holdfast.Locker.TryLock} {
 			_, err := acquire(of(3), t.Context())
 			wantErr(t, err, holdfast.ErrLimit)
-			for _, want := range []string{"it is 2, not 3", "worker 1", fmt.Sprintf("session 0x%x", h.SessionID()), h.Path(), "claim 2", "SetLimit"} {
+			for _, want := range []string{"it is 2, not 3", "worker 1", fmt.Sprintf("session 0x%x", h.SessionID()), h.Path(), "claim 2", "change the limit"} {
 				if !strings.Contains(fmt.Sprint(err), want) {
 					t.Errorf("%v; want %q in it", err, want)
 				}

@@ -38,11 +38,11 @@ import (
 // schemas are the sections of docs/reference/json.md, and the structs that they describe.
 var schemas = map[string]any{
 	"LockList": see.ListDocument{}, "Lock": show.Document{}, "Permits": show.Permits{}, "Holder": show.Holding{}, "Waiter": show.Waiting{},
-	"Reservation": show.Reserved{}, "Run": show.Run{}, "LockEvent": watch.Event{}, "LockHistory": history.Document{}, "HistoryEvent": history.Event{},
+	"Reservation": show.Reserved{}, "Run": show.Run{}, "LockEvent": watch.Event{}, "LockHistory": history.Document{}, "HistoryEvent": history.Event{}, "LockLogs": history.LogDocument{}, "LogEvent": history.LogEvent{},
 	"SessionList": sessions.List{}, "Session": sessions.Document{}, "SessionPlace": sessions.Place{},
 	"WaitGraph": graph.Document{}, "GraphOwner": graph.Owner{}, "GraphPlace": graph.Place{}, "Cycle": graph.Cycle{}, "Step": graph.Step{},
 	"Diagnosis": doctor.Diagnosis{}, "Finding": doctor.Finding{}, "Config": conn.ConfigDocument{}, "ConfigFile": conn.FileDocument{}, "Setting": conn.SettingDocument{},
-	"RunStatus": hold.RunStatus{}, "RunCommand": hold.CommandStatus{}, "Leader": elect.LeaderDocument{},
+	"RunStatus": hold.RunStatus{}, "RunCommand": hold.CommandStatus{}, "Successor": hold.SuccessorStatus{}, "Leader": elect.LeaderDocument{},
 	"Benchmark": bench.Document{}, "Percentiles": bench.Percentiles{},
 	"Version": version.Document{}, "AuditLog": deed.Log{}, "AuditEntry": deed.Entry{}, "AuditPlace": deed.Place{}, "Message": term.MessageDocument{},
 }

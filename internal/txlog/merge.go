@@ -3,7 +3,6 @@ package txlog
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -49,7 +48,7 @@ func find(dir string) (logs, snapshots []fileName, err error) {
 	slices.SortFunc(logs, byZxid)
 	slices.SortFunc(snapshots, byZxid)
 	if len(logs) == 0 {
-		return nil, nil, fmt.Errorf("%s: there is no log of a ZooKeeper server (log.…) here or in version-2 below it", dir)
+		return nil, nil, &fs.PathError{Op: "read", Path: dir, Err: errors.New("there is no log of a ZooKeeper server (log.…) here or in version-2 below it")}
 	}
 	return logs, snapshots, nil
 }

@@ -35,6 +35,13 @@ type LogEvent struct {
 	By      string    `json:"by,omitempty"` // the session that has removed the place
 }
 
+// LogDocument is all that the logs of the servers tell, in JSON.
+type LogDocument struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Events     []LogEvent `json:"events"`
+}
+
 // logs are the flags that read the logs of servers instead of asking one.
 type logs struct {
 	dirs []string
@@ -72,8 +79,8 @@ func (l *logs) run(cmd *cobra.Command, g *conn.Flags, p *term.Printer, args []st
 		cfg.Report = func(txlog.Event) error { return nil }
 	}
 	now, err := txlog.Read(cfg)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return term.Usage("give the dataLogDir or the dataDir of a server", "--from-logs: %v", err)
+	if bad := (*fs.PathError)(nil); errors.As(err, &bad) {
+		return term.Usage("give the dataLogDir or the dataDir of a server", "--from-logs %q: %v", term.Cut(bad.Path, 100), bad.Err)
 	}
 	if err != nil {
 		return err
@@ -161,9 +168,5 @@ func (o *logPrinter) end() error {
 	if o.all == nil {
 		o.all = []LogEvent{}
 	}
-	return term.JSON(o.w, struct {
-		APIVersion string     `json:"apiVersion"`
-		Kind       string     `json:"kind"`
-		Events     []LogEvent `json:"events"`
-	}{term.APIVersion, "LockLogs", o.all})
+	return term.JSON(o.w, LogDocument{APIVersion: term.APIVersion, Kind: "LockLogs", Events: o.all})
 }
