@@ -25,6 +25,22 @@ func (e *ensemble) note(t *txn) {
 	}
 }
 
+// final returns the transactions that have stayed. A server that starts applies its whole log, also the end that the
+// next leader takes back.
+func (e *ensemble) final() map[*txn]bool {
+	var all []*txn
+	for _, s := range e.servers {
+		if log := s.log[:s.committed]; len(log) > len(all) {
+			all = log
+		}
+	}
+	final := make(map[*txn]bool, len(all))
+	for _, t := range all {
+		final[t] = true
+	}
+	return final
+}
+
 // A move is one step of a lock: at the servers, or what a client was told.
 type move struct {
 	at   time.Duration
@@ -139,7 +155,11 @@ func skeleton(node string) string { return unique.ReplaceAllString(path.Base(nod
 func (w *world) queued(q queues, moves map[string][]move) {
 	d := newDatabase()
 	tokens := make(map[string]int64)
+	final := w.many.final()
 	for _, c := range w.many.applied {
+		if !final[c.txn] {
+			continue
+		}
 		d.apply(c.txn)
 		at := w.many.began.Add(c.at).Sub(w.began)
 		for _, f := range d.fired {
