@@ -123,13 +123,30 @@ func (q queues) claimed(ops []chaos.Op) map[string][]move {
 	for _, lock := range q.dirs {
 		moves[lock] = nil
 	}
+	excuse := func(lock string, at time.Duration, step func(*spec.Lock)) {
+		moves[lock] = append(moves[lock], move{at, 0, func(l *spec.Lock) error {
+			step(l)
+			return nil
+		}})
+	}
+	down := make(map[string][]int64) // tokens of claims that have stepped down, by their node
 	for _, o := range ops {
-		if o.Kind == chaos.Break && o.Session != 0 {
+		if o.Inside != 0 && o.Token != 0 {
+			down[o.Node] = append(down[o.Node], o.Token)
+		}
+	}
+	for _, o := range ops {
+		switch {
+		case o.Kind != chaos.Break:
+		case o.Session != 0:
 			for lock := range moves {
-				moves[lock] = append(moves[lock], move{o.Call, 0, func(l *spec.Lock) error {
-					l.Forced(o.Session)
-					return nil
-				}})
+				excuse(lock, o.Call, func(l *spec.Lock) { l.Forced(o.Session) })
+			}
+		default:
+			for _, token := range append(slices.Clone(down[o.Node]), o.Token) {
+				if _, has := moves[o.Lock]; has && token <= o.Token {
+					excuse(o.Lock, o.Call, func(l *spec.Lock) { l.Taken(token) })
+				}
 			}
 		}
 		if _, has := moves[o.Lock]; !has {

@@ -96,6 +96,14 @@ func (l *Lock) Gone(token, by int64) error {
 	return nil
 }
 
+// Taken says that somebody else has taken the lock away from a place, or may have. Nothing is promised of it. A writer that
+// has stepped down has another node than its place, so the removal of that node does not tell.
+func (l *Lock) Taken(token int64) {
+	if i := l.index(token); i >= 0 {
+		l.places[i].byHand = true
+	}
+}
+
 // Forced says that a session has been ended by somebody else. Nothing is promised of its places.
 func (l *Lock) Forced(session int64) {
 	for i := range l.places {
