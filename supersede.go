@@ -8,7 +8,8 @@ import (
 
 // WithSupersede lets the newest call of Lock take the place of older ones that wait: their error is ErrSuperseded. It
 // touches neither the holder nor waiters without this option, also of other libraries. Of the calls that arrive while
-// the lock is held, the newest acquires it, and no older one does afterwards, whatever becomes of sessions meanwhile.
+// the lock is held, the newest acquires it, and no older one does afterwards, whatever becomes of sessions meanwhile. But
+// if the queue is empty for minutes, the server may remove the record, and a waiter that was cut off can follow.
 // TryLock takes nobody's place.
 //
 // The data of the lock's node keep a record: if they are another program's, the error is zk.ErrBadArguments. A
@@ -20,8 +21,8 @@ func WithSupersede() Option {
 	}
 }
 
-// WithQueueMax lets at most n calls wait, of whatever sort (0, the default: any number). If n wait already, the
-// newcomer fails with ErrQueueFull; with dropOldest, the oldest of those with dropOldest does, as with [WithSupersede].
+// WithQueueMax lets at most n calls wait; the holder does not count (0, the default: any number). If n wait already, the
+// newcomer fails with ErrQueueFull; with dropOldest, the oldest waiter that has dropOldest, too, as with [WithSupersede].
 func WithQueueMax(n int, dropOldest bool) Option {
 	return func(o *options) {
 		o.room.Max, o.room.Oldest = max(n, 0), dropOldest && n > 0
@@ -29,8 +30,8 @@ func WithQueueMax(n int, dropOldest bool) Option {
 	}
 }
 
-// SupersededBy returns Owner, Reason and Token of the call that has the place of one that failed with err. ok is false
-// if there is none.
+// SupersededBy returns Owner, Reason and Token of the call that took the place of ours, by the error of our Lock. ok is
+// false if err names none.
 func SupersededBy(err error) (by Entry, ok bool) {
 	y, ok := errors.AsType[*queue.Yielded](err)
 	if !ok || y.Token == 0 {

@@ -16,7 +16,7 @@ import (
 )
 
 // DefaultSessionTimeout is the session timeout if Config does not set one. It is the most that Apache's servers grant by
-// default. With it, the holder of a lock survives 20 s without a leader. A machine that dies or loses its network keeps its
+// default. With it, a command of holdfast run survives 20 s without a leader, and the election. A machine that dies or loses its network keeps its
 // locks for as long, and so does a program that is killed, unless its server is on a Unix socket (see Config.Outlive).
 const DefaultSessionTimeout = 40 * time.Second
 

@@ -468,7 +468,7 @@ func TestMissedFiresDoNotRunAtOnce(t *testing.T) {
 
 // The log says once if nobody waits for the end of the session of a host that died.
 func TestFiresThatAreCloserThanASession(t *testing.T) {
-	for spec, warns := range map[string]bool{"*/5 * * * * *": true, "*/15 * * * * *": true, "*/20 * * * * *": false, "* * * * *": false} {
+	for spec, warns := range map[string]bool{"*/5 * * * * *": true, "*/15 * * * * *": true, "*/30 * * * * *": true, "* * * * *": false} {
 		inBubble(t, func(w *world, start library) {
 			w.spec = spec
 			stop := start(w, "/jobs", "report", 0, func(context.Context) {})

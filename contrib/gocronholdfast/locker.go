@@ -34,7 +34,7 @@ var ErrDone = errors.New("the fire has run already")
 
 const (
 	// longestWait bounds a call of Lock, see WithWait.
-	longestWait = 30 * time.Second
+	longestWait = time.Minute
 	// memory is how long the runs of WithSlot are remembered.
 	memory = 24 * time.Hour
 	// onceDirectory is where holdfast run --once-per keeps its records, below the path of the lock.
@@ -117,7 +117,7 @@ func WithSlot(f func(key string, now time.Time) string) Option {
 }
 
 // WithWait bounds a call of Lock. If no server answers within d, or another host still runs the job then, the
-// fire is skipped on this host. The default is 30 s, or three quarters of a shorter interval, so that the wait ends before the next
+// fire is skipped on this host. The default is 60 s, or three quarters of a shorter interval, so that the wait ends before the next
 // fire.
 func WithWait(d time.Duration) Option { return lockerOption(func(l *Locker) { l.wait = d }) }
 

@@ -453,7 +453,7 @@ func TestLockGivesUpWithoutAServer(t *testing.T) {
 // Shutdown ends a wait in Lock, at once and without a warning.
 func TestShutdownEndsAWait(t *testing.T) {
 	inBubble(t, func(w *world) {
-		a, b := w.locker("/jobs", WithInterval(period)), w.locker("/jobs", WithInterval(period))
+		a, b := w.locker("/jobs", WithInterval(2*period)), w.locker("/jobs", WithInterval(2*period))
 		r, err := a.Lock(w.Context(), "report")
 		noError(w, err)
 		s := w.scheduler(gocron.WithDistributedLocker(b), "report", func() { t.Error("the job ran") })
@@ -772,11 +772,11 @@ func TestAFireOfADeadHost(t *testing.T) {
 		opts  []Option
 		warns bool
 	}{
-		"an interval of a minute":     {opts: []Option{WithInterval(time.Minute)}},
-		"an interval of 25 s":         {opts: []Option{WithInterval(25 * time.Second)}},
-		"an interval of 20 s":         {opts: []Option{WithInterval(20 * time.Second)}, warns: true},
+		"an interval of two minutes":  {opts: []Option{WithInterval(2 * time.Minute)}},
+		"an interval of 70 s":         {opts: []Option{WithInterval(70 * time.Second)}},
+		"an interval of a minute":     {opts: []Option{WithInterval(time.Minute)}, warns: true},
 		"an interval of 5 s":          {opts: []Option{WithInterval(5 * time.Second)}, warns: true},
-		"a short interval, long wait": {opts: []Option{WithInterval(5 * time.Second), WithWait(20 * time.Second)}},
+		"a short interval, long wait": {opts: []Option{WithInterval(5 * time.Second), WithWait(50 * time.Second)}},
 		"a slot":                      {opts: []Option{slot}},
 		"a slot and a short wait":     {opts: []Option{slot, WithWait(10 * time.Second)}, warns: true},
 	} {

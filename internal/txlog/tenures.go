@@ -29,9 +29,10 @@ const (
 
 // An Event is one that the logs tell. Times are by the clock of the server that led then.
 type Event struct {
-	Type  Type
-	At    time.Time
-	Since bool // the place is older than the logs: it was so at that time or earlier
+	Type Type
+	At   time.Time
+	// Since: the place is older than the logs. It was made at At, so it has acquired the lock at that time or later.
+	Since bool
 	Zxid  int64
 	Lock  string // as its users name it
 	Kind  locks.Kind

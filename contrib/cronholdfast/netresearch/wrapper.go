@@ -22,7 +22,7 @@ import (
 type Option = fire.Option
 
 // WithWait bounds the wait for another host that runs the fire, and for a server that does not answer. After d, the fire is skipped
-// on this host, and logged. The default is the time until the next fire, and 30 s at most. So after an outage, a host runs
+// on this host, and logged. The default is the time until the next fire, and 60 s at most. So after an outage, a host runs
 // the latest fire only.
 //
 // The session of a host that died lasts for the session timeout and a tick of the server, 40 s and 2 s by default. If the wait is shorter,

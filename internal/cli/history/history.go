@@ -71,19 +71,28 @@ gone, so this is:
 
 To record what happens from now on, run: holdfast watch -o jsonl LOCK >> FILE
 
-With --from-logs, history asks no server. It reads the transaction logs and snapshots that Apache ZooKeeper
-(3.5 to 3.9) keeps in its dataLogDir and dataDir, and prints every place in every queue: joined, acquired,
-released, left (it gave up), closed and expired (its session has ended), removed (by another session, which
-is named), kept. Clients of other libraries are there, too. Times are by the servers' clocks. ≤ marks what
-is older than the logs. LOCK can be left out. Give the directories of all servers that you have: each
-transaction counts once. A damaged end of a file is reported. autopurge removes old logs.
+With --from-logs, history asks no server. It reads the transaction logs and snapshots of Apache ZooKeeper
+(3.5 to 3.9): give its dataLogDir or dataDir. It prints one line for each change in a queue:
 
--o json and -o jsonl print one LockHistory: see docs/reference/json.md. -o name prints the owners alone.
+  - joined: the client queues; acquired: nobody is ahead any more
+  - released: the holder has unlocked; kept: it has, and keeps the lock for its next use
+  - left: a waiter has given up
+  - closed, expired: the session was closed, or has timed out
+  - removed: another session, which is named, has removed the node
+
+Clients of all libraries are there, in all layouts (--layout has no effect). Times are by the clock of the
+leading server. ≥ marks a lower bound: the place is older than the logs. Without LOCK, all locks are
+printed; with LOCK, it and the locks below it. The logs have no chroot: with zk://h1:2181/app, write
+/app/holdfast/locks/nightly. Give the directories of all servers that you have; each transaction counts
+once. A damaged file is reported, and the rest of it is skipped. Copy the logs before autopurge removes them.
+
+-o json and -o jsonl print one LockHistory, with --from-logs a LockLogs or its events: see
+docs/reference/json.md. -o name prints the owners alone.
 
 Exit codes:
-  0   the server has answered
-  1   nothing is known: the server has no node of the lock, and no audit line
-  2   wrong command line
+  0   the server has answered, or the logs have an event
+  1   nothing is known: no node of the lock and no audit line, or no event in the logs
+  2   wrong command line, or no log in the directory
   69  no server answered
   77  no permission
   78  wrong configuration`,

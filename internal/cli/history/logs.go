@@ -22,7 +22,7 @@ import (
 type LogEvent struct {
 	Type    string    `json:"type"`
 	At      time.Time `json:"at"`
-	AtMost  bool      `json:"at_most,omitempty"` // it was at that time or earlier, before the logs begin
+	AtLeast bool      `json:"at_least,omitempty"` // the logs begin later: it was at that time or later
 	Name    string    `json:"name"`
 	Path    string    `json:"path"`
 	Node    string    `json:"node"`
@@ -49,8 +49,8 @@ type logs struct {
 }
 
 func (l *logs) register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&l.dirs, "from-logs", nil, "read the transaction logs and snapshots of Apache ZooKeeper in this directory, without a server;\nrepeat it for several servers of an ensemble")
-	cmd.Flags().StringVar(&l.at, "at", "", "with --from-logs: show who held and who waited at this time, as 2026-11-28T09:30:00Z")
+	cmd.Flags().StringArrayVar(&l.dirs, "from-logs", nil, "read the transaction logs and snapshots of Apache ZooKeeper in this `directory`, without a server. Repeat it for several servers of an ensemble")
+	cmd.Flags().StringVar(&l.at, "at", "", "with --from-logs: show who held and who waited at this `time`, as 2026-11-28T09:30:00Z")
 }
 
 // given reports whether logs are read. LOCK can be left out then.
@@ -124,8 +124,8 @@ func (o *logPrinter) print(e txlog.Event) error {
 		return err
 	}
 	at := d.At.Format("2006-01-02T15:04:05.000Z07:00")
-	if d.AtMost {
-		at = "≤" + at
+	if d.AtLeast {
+		at = "≥" + at
 	}
 	line := fmt.Sprintf("%-25s %-9s %s  %s", at, d.Type, term.Escape(d.Name), term.Escape(d.Owner))
 	if d.Session != "" {
@@ -147,7 +147,7 @@ func (o *logPrinter) print(e txlog.Event) error {
 
 func (o *logPrinter) event(e txlog.Event) LogEvent {
 	d := LogEvent{
-		Type: string(e.Type), At: e.At.UTC(), AtMost: e.Since, Name: o.name(e.Lock), Path: e.Lock, Node: e.Place.Path,
+		Type: string(e.Type), At: e.At.UTC(), AtLeast: e.Since && e.Type != txlog.Joined, Name: o.name(e.Lock), Path: e.Lock, Node: e.Place.Path,
 		Owner: e.Place.Owner, Why: e.Place.Reason, Token: strconv.FormatInt(e.Place.Token, 10), Zxid: fmt.Sprintf("0x%x", uint64(e.Zxid)),
 		HeldMS: e.Held.Milliseconds(),
 	}

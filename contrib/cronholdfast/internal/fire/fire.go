@@ -16,7 +16,7 @@ import (
 
 const (
 	// longestWait bounds the wait for another host, see Wait.
-	longestWait = 30 * time.Second
+	longestWait = time.Minute
 	// memory is how long runs are remembered.
 	memory = 24 * time.Hour
 	// early is how long before a fire a start belongs to it already. cron starts no job early. Only a clock that is
