@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,12 +72,13 @@ func TestLeadHandsOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		e := preferred(t, srv, 1)
-		terms, stopped := 0, make(chan error, 1)
+		var terms atomic.Int64
+		stopped := make(chan error, 1)
 		go func() {
 			stopped <- e.Lead(ctx, []byte("1"), func(ctx context.Context) error {
-				terms++
+				term := terms.Add(1)
 				<-ctx.Done()
-				if terms == 1 {
+				if term == 1 {
 					wantErr(t, context.Cause(ctx), holdfast.ErrHandover)
 				}
 				return context.Cause(ctx)
@@ -86,8 +88,8 @@ func TestLeadHandsOver(t *testing.T) {
 		h := lock(t, preferred(t, srv, 2))
 		unlock(t, h)
 		time.Sleep(time.Second)
-		if l, err := e.Leader(t.Context()); err != nil || string(l.Value) != "1" || terms != 2 {
-			t.Errorf("after the preferred candidate, the leader is %q, %v, in term %d; want the first one again, in its second term", l.Value, err, terms)
+		if l, err := e.Leader(t.Context()); err != nil || string(l.Value) != "1" || terms.Load() != 2 {
+			t.Errorf("after the preferred candidate, the leader is %q, %v, in term %d; want the first one again, in its second term", l.Value, err, terms.Load())
 		}
 		over := errors.New("over")
 		cancel(over)
@@ -271,9 +273,9 @@ func TestHandoverSurvivesLostConnections(t *testing.T) {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					leader := lock(t, preferred(t, srv, 0))
 					between := wait(t.Context(), preferred(t, srv, 1))
-					seen := 0
+					var seen atomic.Int64
 					srv.Intercept(op, func(string) zktest.Action {
-						if seen++; seen == nth+1 {
+						if seen.Add(1) == int64(nth)+1 {
 							return fault
 						}
 						return zktest.Pass

@@ -62,6 +62,9 @@ func TestSimulationCoversTheLocks(t *testing.T) {
 	for _, kind := range []string{"Once", "Slots", "Shards", "Reservations", "Detached", "Turns"} { // each in worlds of its own
 		run(binary, "-test.run=^TestSimulationOf"+kind+"$", fmt.Sprintf("-seeds=%d", *coveredFlag/10))
 	}
+	for _, kind := range []string{"Deadlocks", "TheNewest"} { // they take longer
+		run(binary, "-test.run=^TestSimulationOf"+kind+"$", fmt.Sprintf("-seeds=%d", *coveredFlag/50))
+	}
 	run("go", "tool", "covdata", "textfmt", "-i="+counters, "-o="+profile)
 	files, err := readProfile(profile)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,6 +61,8 @@ type successions struct {
 	*world
 	path string
 
+	full, raw atomic.Int64 // calls that found too many waiters, nodes of bystanders
+
 	mu    sync.Mutex
 	calls map[string]*succession // by the owner
 	first map[int64]int64        // the arrivals of claims, by token
@@ -84,14 +87,13 @@ func (w *world) chooseNewest() []lockSpec {
 	s := &successions{world: w, path: path, calls: make(map[string]*succession), first: make(map[int64]int64)}
 	w.newest = s
 	spec := lockSpec{ids: []lockID{{path, path}}, dirs: []string{path}, path: path, layout: lay, makesRoom: true}
-	n := 0
+	var n atomic.Int64
 	spec.of = func(c *zk.Client) (all []locker) {
 		op := chaos.Op{Lock: path, Type: chaos.Mutex}
 		with := func(opts ...holdfast.Option) *holdfast.Mutex {
 			return holdfast.NewMutex(c, path, w.options(append(opts, holdfast.WithLayout(lay))...)...)
 		}
-		n++
-		of, calls := n, 0
+		of, calls := n.Add(1), 0
 		call := func(lock func(holdfast.Locker, context.Context) (*holdfast.Hold, error)) func(context.Context) (*holdfast.Hold, error) {
 			return func(ctx context.Context) (*holdfast.Hold, error) {
 				s.mu.Lock()
@@ -177,6 +179,7 @@ func (s *successions) check(ops []chaos.Op) (wrong []chaos.Violation) {
 	found := func(format string, args ...any) {
 		wrong = append(wrong, chaos.Violation{Oracle: "newest", Lock: s.path, Text: fmt.Sprintf(format, args...)})
 	}
+	s.onces["full"], s.onces["raw"] = int(s.full.Load()), int(s.raw.Load())
 	for owner, c := range s.calls {
 		if !errors.Is(c.err, holdfast.ErrSuperseded) {
 			continue
@@ -254,9 +257,7 @@ func (b *bystander) stand(ctx context.Context) {
 	if err == nil && !there && session.Context().Err() == nil {
 		b.found("bystander", b.path, "the node %s of 0x%x (zxid %d) was removed, and its session lives", path, uint64(session.ID()), stat.Czxid)
 	}
-	b.newest.mu.Lock()
-	defer b.newest.mu.Unlock()
-	b.onces["raw"]++
+	b.newest.raw.Add(1)
 }
 
 // leave removes the node, also one that was made by a request without an answer.

@@ -107,9 +107,7 @@ func (k *worker) refused(ctx context.Context, l locker, try bool, err error) {
 	case try && strings.HasSuffix(err.Error(), "its node is gone"): // a waiter queues again
 	case (errors.Is(err, holdfast.ErrSuperseded) || errors.Is(err, holdfast.ErrQueueFull)) && k.specOf(l).makesRoom:
 		if errors.Is(err, holdfast.ErrQueueFull) {
-			k.newest.mu.Lock()
-			k.onces["full"]++
-			k.newest.mu.Unlock()
+			k.newest.full.Add(1)
 		}
 	case errors.Is(err, holdfast.ErrKind) && k.specOf(l).clashes:
 	case errors.Is(err, holdfast.ErrLimit) && (k.specOf(l).limits > 0 || k.specOf(l).clashes): // the limit is lower than the permits it wants, at present

@@ -170,13 +170,16 @@ func TestNoLivingProcessLosesItsSession(t *testing.T) {
 // A session does not belong to the parent of its client.
 func TestOrphanKeepsItsSession(t *testing.T) {
 	s := newScene(t)
-	p := startBare(t, s.socket(), func(cmd *exec.Cmd) {
-		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `exec 3<&0; "$0" <&3 & read line <&3 || exit; exit 0`, cmd.Path}
+	end := filepath.Join(t.TempDir(), "end")
+	p := startBare(t, s.socket(), func(cmd *exec.Cmd) { // the child alone reads the input
+		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `exec 3<&0; "$0" <&3 & until [ -e "$1" ]; do sleep 0.01; done`, cmd.Path, end}
 	})
 	if !p.bound {
 		t.Fatal("the session does not belong to its process")
 	}
-	fmt.Fprintln(p.in, "the parent ends with this line")
+	if err := os.WriteFile(end, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	p.cmd.Process.Wait()
 	p.do(t, "/orphan")
 	s.stays("/orphan")

@@ -28,7 +28,7 @@ func newUsers(cfg Config) (login.Users, error) {
 // SetUsers replaces Users, SuperDigest and RequireAuth of the server's Config by those of cfg.
 // It ignores the other fields. It closes the connections of users that were removed or have a new
 // password. Their clients may connect again, and must authenticate again. Their sessions live
-// until they time out.
+// until they time out. Wrong guesses until now delay nobody any more.
 //
 // If cfg is not valid, SetUsers returns an error and changes nothing. If ctx ends first, the
 // error is its cause, and the change may happen later. If the server has stopped, the error is
@@ -41,6 +41,7 @@ func (s *Server) SetUsers(ctx context.Context, cfg Config) error {
 	return s.inTurn(ctx, func(done chan<- struct{}) {
 		old := s.users
 		s.users = users
+		s.guesses.Forget()
 		for _, c := range s.owner.watchers {
 			if !users.Knows(c.owned.identities, &old) {
 				s.cfg.Logger.Info("zkserver: connection closed: its user was removed or has a new password", "remote", c.nc.RemoteAddr())

@@ -370,10 +370,7 @@ func TestReloadAfterARefusal(t *testing.T) {
 	if err := os.WriteFile(password, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := newRunning(t, map[string]any{
-		"server": "zk://" + l.Addr().String() + "?timeout=15s", // each refusal in the session delays the next login
-		 "user": "certs", "password_file": password,
-	})
+	r := newRunning(t, map[string]any{"server": "zk://" + l.Addr().String(), "user": "certs", "password_file": password})
 	s, err := r.load()
 	if err != nil {
 		t.Fatal(err)

@@ -77,6 +77,18 @@ func (l *Limiter) Begin(name, address string) (a Attempt, wait time.Duration) {
 	return a, wait
 }
 
+// Forget forgets all wrong guesses: the passwords are others now, so a client that was wrong can be right.
+func (l *Limiter) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.counters {
+		l.counters[i] = counter{undecided: l.counters[i].undecided}
+	}
+	for _, c := range l.proven {
+		*c = counter{undecided: c.undecided}
+	}
+}
+
 // wait returns how long an attempt has to wait. l.mu must be held.
 func (l *Limiter) wait(p pair, now time.Time) time.Duration {
 	own, proven := l.own(p)

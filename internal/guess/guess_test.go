@@ -188,3 +188,20 @@ func TestAFloodOfAddressesChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// When the passwords are others, a client that was wrong does not have to wait.
+func TestForgottenGuessesDelayNobody(t *testing.T) {
+	l := NewLimiter()
+	for range free + 3 {
+		if a, wait := l.Begin("ann", "192.0.2.1"); wait == 0 {
+			a.Wrong()
+		}
+	}
+	if _, wait := l.Begin("ann", "192.0.2.1"); wait == 0 {
+		t.Fatal("nobody has to wait: the test shows nothing")
+	}
+	l.Forget()
+	if _, wait := l.Begin("ann", "192.0.2.1"); wait != 0 {
+		t.Errorf("a wait of %v", wait)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"holdfast/internal/queue/names"
@@ -162,6 +163,8 @@ func (p *Place) survey(ctx context.Context) (*crowd, error) {
 		return nil, fmt.Errorf("%w: the node %s has data of another program, where a lock that supersedes or removes waiters keeps its record: choose another name for the lock",
 			zk.ErrBadArguments, p.Dir)
 	}
+	// The arrivals of a record are older than the record. Others come from another ensemble.
+	maps.DeleteFunc(c.record, func(_ string, o over) bool { return o.Through >= dir.Stat.Mzxid })
 	exclusive := false // a place that others cannot share the lock with
 	for i, o := range p.Queue.Grammar.InQueue(list.Children) {
 		c.queue = append(c.queue, neighbor{Contender: o, waits: exclusive || i > 0 && !o.Shared})
@@ -245,7 +248,7 @@ func (c *crowd) plan(turn bool) (ops []zk.Op, yields error, err error) {
 	} else if older, err = c.excess(); err != nil {
 		return nil, nil, err
 	} else if len(older) > 0 {
-		through = older[len(older)-1].arrived
+		through = max(older[len(older)-1].arrived, c.record[a.Sort()].Through)
 	}
 	if turn {
 		ops, err = c.transaction(a.over(through), zk.CheckOp(c.Path(), zk.AnyVersion))
@@ -291,9 +294,12 @@ func (c *crowd) older() (all []neighbor) {
 }
 
 // excess returns the places that have to go so that we can stay, the oldest first. The error is a Yielded if we have to
-// go.
+// go. A waiter that has lost its session and queues again is no newcomer: its former node can still be there.
 func (c *crowd) excess() ([]neighbor, error) {
 	a, waiting := c.arrival, 0
+	if a.First != c.czxid {
+		return nil, nil
+	}
 	for _, o := range c.queue[:c.me] {
 		if o.waits {
 			waiting++

@@ -182,7 +182,7 @@ func (g *guard) setAlarm() {
 	case g.frozen:
 		next = min(lookAgain, left-grace)
 	case g.ending.Freeze > 0 && !g.stopping && left > max(g.ending.Freeze, grace):
-		next = left - max(g.ending.Freeze, grace)
+		next = min(left-max(g.ending.Freeze, grace), longestStop)
 	default:
 		next = min(left-grace, longestStop)
 	}

@@ -187,7 +187,7 @@ func inheritedFiles() []int {
 // Bequeath sets a Terms.Will for the time before Run, so that a process that dies in its wait for a lock leaves no place in
 // the queue.
 func (s *Supervisor) Bequeath(will string) {
-	if len(will) <= maxText {
+	if s != nil && len(will) <= maxText { // a signal can come while the command connects
 		_ = s.link.send(verbWill, 0, will) // without it, the session has its timeout
 	}
 }
