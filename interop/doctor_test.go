@@ -110,7 +110,7 @@ func TestDoctorExaminesAServerAlone(t *testing.T) {
 	if code != 0 {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	finds(t, out, `ok +server +\S+: standalone, 3\.8\.`, `ok +session +\S+: grants the 15s that you ask for; its minimum is 4s`)
+	finds(t, out, `ok +server +\S+: standalone, 3\.8\.`, `ok +session +\S+: grants the 40s that you ask for; its minimum is 4s`)
 	out, code = diagnose(ctx, t, z.URL(), "--session-timeout", "3s")
 	if code != 1 {
 		t.Errorf("exit code %d:\n%s", code, out)
