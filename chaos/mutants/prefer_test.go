@@ -26,7 +26,7 @@ func ofPreferences() []mutant {
 		{
 			number: 1624, bug: "the next in line leads though a preferred candidate is behind it", where: "–",
 			edits: []edit{
-				{"prefer.go", "\tif err == nil && c.preferredIn(line) {\n\t\treturn errPreferred\n\t}\n", ""},
+				{"prefer.go", "\tif err == nil && c.preferredIn(line) {", "\tif err == nil && c.preferredIn(line[:0]) {"},
 				{"prefer.go", "if c.preferredIn(line[2:]) {", "if false {"},
 			},
 			tests: []string{"TestPreferredCandidateThatComesWithTheLoss", "TestMostPreferredLeadsAfterALoss"},
