@@ -63,8 +63,7 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // it.
 func (h *Hold) Lost() <-chan struct{} { return h.lost }
 
-// Revoked is closed when somebody has asked for the lock (see Revoke; Curator's Revoker does the same), or a preferred
-// candidate is to lead (see WithPreference).
+// Revoked is closed when somebody has asked for the lock (see Revoke), or a preferred candidate is to lead.
 // Nothing else happens: the holder decides whether to unlock, and when.
 func (h *Hold) Revoked() <-chan struct{} { return h.revoked }
 

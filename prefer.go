@@ -20,8 +20,8 @@ import (
 // If nobody leads, the most preferred candidate in line leads. A less preferred leader hands over when the other has been
 // in line for failback, is next, and has just answered; those in between step behind.
 //
-// At a handover, Lead ends the context of its function with the cause ErrHandover, and resigns when the function has
-// returned. It campaigns again if the error is nil, ErrHandover or context.Canceled; with any other, Lead returns.
+// At a handover, Lead ends the context of its function with the cause ErrHandover, and resigns when it has returned. It
+// campaigns again if the error is nil, ErrHandover or context.Canceled.
 // After Campaign, [Hold.Revoked] is closed. Revoke does both, too. In a layout without {uuid} and {hex}, the preference
 // can only be 0, or the error is ErrLayout.
 func WithPreference(n int, failback time.Duration) Option {

@@ -8,8 +8,7 @@ import (
 
 // WithSupersede lets the newest call of Lock take the place of older ones that wait: their error is ErrSuperseded. It
 // touches neither the holder nor waiters without this option, also of other libraries. Of the calls that arrive while
-// the lock is held, the newest acquires it, and no older one does afterwards, whatever becomes of sessions meanwhile. But
-// if the queue is empty for minutes, the server may remove the record, and a waiter that was cut off can follow.
+// the lock is held, the newest acquires it, and no older one does afterwards, unless the server has removed the record.
 // TryLock takes nobody's place.
 //
 // The data of the lock's node keep a record: if they are another program's, the error is zk.ErrBadArguments. A
