@@ -9,7 +9,7 @@
 // asks the same machine about every claim. Every rule of the protocol is a [Guard] that can be left out; the search
 // then finds a violation, and prints the shortest way to it. So every rule is needed.
 //
-// What the exploration abstracts from:
+// The exploration leaves out:
 //
 //   - Time is a few ticks. A session times out after two (Config.Timeout), and a client believes in it for as long. The arithmetic of
 //     real deadlines (the guard, the rates of clocks, the two-back rule of zk/proof.go) is not here: a proof is a write

@@ -151,7 +151,7 @@ func (t *txn) changes() ([]change, error) {
 	return all, r.Err()
 }
 
-// decode appends the change of one operation. What follows the fields that matter here is not read: versions differ in it.
+// decode appends the change of one operation. It does not read the fields behind those that matter here: versions differ in them.
 func decode(all []change, op int32, body []byte) ([]change, error) {
 	r := zkproto.NewReader(body)
 	c := change{op: op}

@@ -50,7 +50,7 @@ type Config struct {
 	Until time.Time // if not zero, what comes later is not read
 	// Report gets the events in order. Its error ends Read.
 	Report func(Event) error
-	// Warn gets what is damaged or unknown. What follows in a damaged file is skipped.
+	// Warn gets what is damaged or unknown. Read skips the rest of a damaged file.
 	Warn func(error)
 }
 
