@@ -17,7 +17,7 @@ import (
 
 const (
 	diffTick    = time.Second
-	diffTimeout = 20 * diffTick // the servers' maximum
+	diffTimeout = 30 * diffTick // the maximum of holdfast serve; Apache's own would be 20 ticks
 	diffClients = 3
 )
 

@@ -72,7 +72,8 @@ func TestHoldfastServeAnswersAsApacheZooKeeper(t *testing.T) {
 
 func startBoth(t *testing.T) (*peers.ZooKeeper, *peers.Holdfast) {
 	t.Helper()
-	z, err := peers.StartZooKeeper(t.Context(), t.TempDir(), peers.ZooKeeperConfig{TickTime: diffTick, Flags: []string{
+	longest := fmt.Sprintf("maxSessionTimeout=%d", diffTimeout.Milliseconds())
+	z, err := peers.StartZooKeeper(t.Context(), t.TempDir(), peers.ZooKeeperConfig{TickTime: diffTick, Settings: []string{longest}, Flags: []string{
 		// Otherwise it logs every invalid request.
 		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.CreateMode=off",
 		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server=off",
