@@ -346,6 +346,18 @@ func TestAReservedLockGoesToTheNewest(t *testing.T) {
 		}
 		a := stand(t, srv, rests("a"))
 		time.Sleep(5 * time.Second)
+		written := func() int32 {
+			stat, ok, err := c.Exists(t.Context(), lockPath)
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			return stat.Version
+		}
+		before := written()
+		time.Sleep(20 * time.Second)
+		if n := written() - before; n != 0 {
+			t.Errorf("a waiter whose turn has come has written the directory's data %d times in 20 s", n)
+		}
 		b := stand(t, srv, rests("b"))
 		time.Sleep(5 * time.Second)
 		a.wantYielded(t, holdfast.ErrSuperseded, "b")

@@ -239,10 +239,16 @@ func TestFloodsBesideApache(t *testing.T) {
 					closing(t, s, err)
 					addr, pid = strings.TrimPrefix(s.URL(), "zk://"), s.Pid(0)
 				}
-				row, during := measureFlood(t, i, name, addr, pid)
+				row, during, err := measureFlood(t, i, name, addr, pid)
 				rows = append(rows, row)
+				if err != nil && side == 0 {
+					t.Fatal(err)
+				}
 				p99[side] = during
-				if rss := residentPeak(t, pid); side == 0 && rss > f.rss {
+				if side != 0 {
+					return
+				}
+				if rss := residentPeak(t, pid); rss > f.rss {
 					t.Errorf("the server had %d MiB; its bound is %d", rss, f.rss)
 				}
 			})
@@ -255,8 +261,9 @@ func TestFloodsBesideApache(t *testing.T) {
 	summarize("\n" + strings.Join(rows, "\n"))
 }
 
-// measureFlood attacks one server. It returns the row of the table and the 99th percentile during the attack.
-func measureFlood(t *testing.T, number int, name, addr string, pid int) (string, time.Duration) {
+// measureFlood attacks one server. It returns the row of the table and the 99th percentile during the attack. The error says
+// that the server has not survived the attack.
+func measureFlood(t *testing.T, number int, name, addr string, pid int) (row string, p99 time.Duration, err error) {
 	c := dialURL(t, "zk://"+addr, func(cfg *zk.Config) { cfg.SessionTimeout = 10 * time.Second })
 	if number < 3 {
 		for i := range heavyNodes {
@@ -266,7 +273,7 @@ func measureFlood(t *testing.T, number int, name, addr string, pid int) (string,
 		}
 	}
 	m := holdfast.NewMutex(c, "/honest")
-	round := func() [3]time.Duration {
+	round := func() (times [3]time.Duration, err error) {
 		var all []time.Duration
 		for end := time.Now().Add(*floodTime); time.Now().Before(end); {
 			began := time.Now()
@@ -277,32 +284,40 @@ func measureFlood(t *testing.T, number int, name, addr string, pid int) (string,
 			}
 			cancel()
 			if err != nil {
-				t.Fatalf("lock and unlock: %v", err)
+				return times, fmt.Errorf("lock and unlock: %w", err)
 			}
 			all = append(all, time.Since(began))
 		}
 		slices.Sort(all)
-		return [3]time.Duration{all[len(all)/2], all[len(all)*99/100], all[len(all)-1]}
+		return [3]time.Duration{all[len(all)/2], all[len(all)*99/100], all[len(all)-1]}, nil
 	}
-	before := round()
+	ms := func(d [3]time.Duration) string {
+		return fmt.Sprintf("%.1f / %.1f / %.0f", d[0].Seconds()*1000, d[1].Seconds()*1000, math.Ceil(d[2].Seconds()*1000))
+	}
+	before, err := round()
+	must(t, err)
 	wrote := bytesWritten(t, pid)
 	target := addr
 	if floods[number].beside {
 		target = startBackend(t, "zk://"+addr)
 	}
 	stop := startFlood(t, number, target)
-	during := round()
+	during, err := round()
 	stop()
-	wrote = bytesWritten(t, pid) - wrote
-	pause(t.Context(), 2*time.Second)
-	after := round()
-	ms := func(d [3]time.Duration) string {
-		return fmt.Sprintf("%.1f / %.1f / %.0f", d[0].Seconds()*1000, d[1].Seconds()*1000, math.Ceil(d[2].Seconds()*1000))
+	var after [3]time.Duration
+	if err == nil {
+		wrote = bytesWritten(t, pid) - wrote
+		pause(t.Context(), 2*time.Second)
+		after, err = round()
 	}
-	row := fmt.Sprintf("| %s | %s | %s | %s | %s | %d | %.1f |", floods[number].name, name, ms(before), ms(during), ms(after),
+	if err != nil {
+		t.Logf("%s: %v", name, err)
+		return fmt.Sprintf("| %s | %s | %s | the server ended | – | – | – |", floods[number].name, name, ms(before)), 0, err
+	}
+	row = fmt.Sprintf("| %s | %s | %s | %s | %s | %d | %.1f |", floods[number].name, name, ms(before), ms(during), ms(after),
 		residentPeak(t, pid), float64(wrote)/1e6)
 	t.Log(row)
-	return row, during[1]
+	return row, during[1], nil
 }
 
 // startBackend starts a backend for Terraform with a user, as a client of a server, and returns its address.

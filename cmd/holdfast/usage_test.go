@@ -8,14 +8,19 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/cli/dashboard"
+	"holdfast/internal/cli/mcp"
+	"holdfast/internal/cli/tf"
+	"holdfast/internal/cli/top"
 	"holdfast/internal/cli/usage"
 )
 
-// helpOf returns what the command line prints, which is a help.
-func helpOf(t *testing.T, args ...string) string {
+// helpOf returns what a command line of root prints, which is a help.
+func helpOf(t *testing.T, root *cobra.Command, args ...string) string {
 	t.Helper()
 	var b bytes.Buffer
-	root := newRoot()
 	root.SetOut(&b)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
@@ -60,7 +65,7 @@ func TestHelpOnOneScreen(t *testing.T) {
 	option := regexp.MustCompile(`^  (?:-(\w), |    )--([a-z-]+) `)
 	for _, name := range short {
 		args := []string{name, "-h"}
-		text := helpOf(t, args...)
+		text := helpOf(t, newRoot(), args...)
 		fits(t, args, text)
 		cmd, _, err := newRoot().Find([]string{name})
 		if err != nil {
@@ -88,10 +93,34 @@ func TestHelpOnOneScreen(t *testing.T) {
 		if n := len(section(t, text, "Exit codes")); n > 3 {
 			t.Errorf("%s -h: %d lines of exit codes, want at most 3", name, n)
 		}
-		long := helpOf(t, name, "--help")
-		if !strings.Contains(text, "\nholdfast "+name+" --help: ") || long == text || long != helpOf(t, "help", name) {
+		long := helpOf(t, newRoot(), name, "--help")
+		if !strings.Contains(text, "\nholdfast "+name+" --help: ") || long == text || long != helpOf(t, newRoot(), "help", name) {
 			t.Errorf("%s: -h does not name --help, or the two print the same", name)
 		}
+	}
+}
+
+// Every help fits a terminal, also the long one, and those of the other programs.
+func TestNoHelpIsWiderThanATerminal(t *testing.T) {
+	for _, program := range []func() *cobra.Command{newRoot, mcp.New, dashboard.New, tf.New, top.New} {
+		var look func(path []string, cmd *cobra.Command)
+		look = func(path []string, cmd *cobra.Command) {
+			text := helpOf(t, program(), append(path, "--help")...)
+			if examples := cmd.Example; examples != "" { // a command is a line
+				text = strings.Replace(text, examples, "", 1)
+			}
+			for line := range strings.Lines(text) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > usage.Width {
+					t.Errorf("%s %q: %d columns, want at most %d: %s", cmd.Root().Name(), path, n, usage.Width, line)
+				}
+			}
+			for _, sub := range cmd.Commands() {
+				if !sub.DisableFlagParsing && sub.Name() != "help" { // that is a program of its own
+					look(append(slices.Clip(path), sub.Name()), sub)
+				}
+			}
+		}
+		look(nil, program())
 	}
 }
 
@@ -134,9 +163,9 @@ func TestEveryFlagIsInAGroup(t *testing.T) {
 
 // holdfast alone prints all commands, in four groups, at most six words each.
 func TestTheOverview(t *testing.T) {
-	text := helpOf(t)
+	text := helpOf(t, newRoot())
 	fits(t, nil, text)
-	if text != helpOf(t, "-h") || text != helpOf(t, "help") {
+	if text != helpOf(t, newRoot(), "-h") || text != helpOf(t, newRoot(), "help") {
 		t.Error("holdfast, holdfast -h and holdfast help differ")
 	}
 	var listed []string
@@ -154,7 +183,7 @@ func TestTheOverview(t *testing.T) {
 			t.Errorf("%s is in none of the four groups", cmd.Name())
 		}
 	}
-	long := helpOf(t, "--help")
+	long := helpOf(t, newRoot(), "--help")
 	for _, want := range []string{"\nConnection:\n", "--namespace", "\n  run         Run a command while holding a lock\n", "\n  holdfast help durations"} {
 		if !strings.Contains(long, want) {
 			t.Errorf("holdfast --help has no %q:\n%s", want, long)
@@ -168,7 +197,7 @@ func TestTheOtherCommandsHaveOneHelp(t *testing.T) {
 		if slices.Contains(short, cmd.Name()) || cmd.DisableFlagParsing || !cmd.IsAvailableCommand() {
 			continue
 		}
-		if text := helpOf(t, cmd.Name(), "-h"); text != helpOf(t, cmd.Name(), "--help") || !strings.Contains(text, "Usage:\n") {
+		if text := helpOf(t, newRoot(), cmd.Name(), "-h"); text != helpOf(t, newRoot(), cmd.Name(), "--help") || !strings.Contains(text, "Usage:\n") {
 			t.Errorf("%s -h and --help differ, or have no usage", cmd.Name())
 		}
 	}

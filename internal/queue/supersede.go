@@ -251,6 +251,9 @@ func (c *crowd) plan(turn bool) (ops []zk.Op, yields error, err error) {
 		through = max(older[len(older)-1].arrived, c.record[a.Sort()].Through)
 	}
 	if turn {
+		if c.record[a.Sort()] == a.over(through) {
+			return nil, nil, nil // our turn lasts, as under a reservation
+		}
 		ops, err = c.transaction(a.over(through), zk.CheckOp(c.Path(), zk.AnyVersion))
 		return ops, nil, err
 	}

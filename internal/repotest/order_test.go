@@ -68,7 +68,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/cli/usage", pkg: "holdfast/internal/cli/usage", atMost: 0,
-		order: `usage overview screen groups commands`,
+		order: `usage overview screen groups commands fill`,
 	},
 	{
 		dir: "internal/cli/doctor", pkg: "holdfast/internal/cli/doctor", atMost: 1,

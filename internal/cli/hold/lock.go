@@ -175,17 +175,18 @@ releases the lock.
 With --stdin, the end of standard input releases the lock, too. So a shell script can hold a lock with a
 coprocess, and the lock ends with the script. If standard input ends during the wait, lock leaves the queue.
 
-With --detached, lock prints id=ID token=N (and expires=TIME with --expires) and exits, and the lock stays held. A script must end if lock
-fails, as in the example below: eval $(holdfast lock …) goes on without the lock. No session owns it: it ends with
-holdfast unlock, after --expires, or with holdfast break. It waits in the same queue as all other locks of the
-name, and all others wait behind it, also those of Curator and kazoo. While lock waits, it can be killed at
-any time and leaves nothing behind. Nobody is told if the lock ends too early, so prefer holdfast run where
-one process can hold the lock. After --expires, the next client of holdfast that waits or tries removes the
-lock. If only other libraries wait, the server removes it some minutes later; Apache
-ZooKeeper needs extendedTypesEnabled for that. A detached lock does not wait for the time of run --min-hold.
+With --detached, lock prints id=ID token=N (and expires=TIME with --expires) and exits, and the lock stays
+held. A script must end if lock fails, as in the example below: eval $(holdfast lock …) goes on without the
+lock. No session owns it: it ends with holdfast unlock, after --expires, or with holdfast break. It waits in
+the same queue as all other locks of the name, and all others wait behind it, also those of Curator and kazoo.
+While lock waits, it can be killed at any time and leaves nothing behind. Nobody is told if the lock ends too
+early, so prefer holdfast run where one process can hold the lock. After --expires, the next client of
+holdfast that waits or tries removes the lock. If only other libraries wait, the server removes it some
+minutes later; Apache ZooKeeper needs extendedTypesEnabled for that. A detached lock does not wait for the
+time of run --min-hold.
 
-A second signal ends the wait and the release at once, but lock --detached first finds out whether it holds the lock, and
-releases it again. If no server answers, it says that the lock may be held.
+A second signal ends the wait and the release at once, but lock --detached first finds out whether it holds
+the lock, and releases it again. If no server answers, it says that the lock may be held.
 
 In a command of holdfast run that holds the lock, lock fails at once, since the wait would never end.
 
@@ -196,7 +197,8 @@ Exit codes:
   2    wrong command line
   35   the wait was the victim of a deadlock, and gave up (--on-deadlock fail)
   69   no server answered within --wait
-  75   busy: the lock was held (--try), the wait timed out (--wait), or standard input ended during the wait
+  75   busy: the lock was held (--try), the wait timed out (--wait), a newer waiter took the place (--supersede), too
+       many wait (--queue-max), or standard input ended during the wait
   77   no permission
   78   wrong configuration
   79   the lock was lost

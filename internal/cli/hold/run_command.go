@@ -138,11 +138,12 @@ Flags of run go before LOCK. Flags of the command follow COMMAND.
 run waits without limit, also while no server answers. --try and --wait limit the wait. Without --server, the
 locks are in your home directory: holdfast run and sudo holdfast run have different locks if their homes differ.
 
-A run in the command of another one, and a run with --also, can wait in a circle with others. Within two seconds, it says who
-waits for whom, and what to type to end it. With --on-deadlock fail, the wait can be the victim: of the waits in the
-circle that have fail, the youngest gives up within three seconds, and exits with 35. The others go on when the command
-around the victim has ended. Nobody gives up if no wait has fail, or if a client in the circle waits for several locks
-at a time: that circle may end by itself. Clients of other libraries never give up.
+A run in the command of another one, and a run with --also, can wait in a circle with others. Within two
+seconds, it says who waits for whom, and what to type to end it. With --on-deadlock fail, the wait can be the
+victim: of the waits in the circle that have fail, the youngest gives up within three seconds, and exits with
+35. The others go on when the command around the victim has ended. Nobody gives up if no wait has fail, or if
+a client in the circle waits for several locks at a time: that circle may end by itself. Clients of other
+libraries never give up.
 
 If holdfast cannot prove that it still holds the lock, it stops the command before another client can
 acquire the lock. It sends TERM first (--kill-signal, --term-before), and KILL 250ms before the lock
@@ -164,9 +165,9 @@ because the command that reports its readiness is not the main process of the un
 On other systems, the command keeps running if holdfast run is killed or stopped. Processes that
 have left the command's process group are not found.
 
-The command can use the terminal: a prompt for a password, an editor. If INT (ctrl-C) or QUIT kills the command, or
-arrives during the wait, holdfast run ends by the same signal, and so does the script or the loop around it. If the
-command handles the signal and exits, the script goes on.
+The command can use the terminal: a prompt for a password, an editor. If INT (ctrl-C) or QUIT kills the
+command, or arrives during the wait, holdfast run ends by the same signal, and so does the script or the loop
+around it. If the command handles the signal and exits, the script goes on.
 
 ctrl-Z stops the command and holdfast run. fg continues both, if you type it before the session
 timeout has passed. After that the lock is lost, and the command is killed (exit code 79).
@@ -190,22 +191,22 @@ matter how long the job takes.
 With clocks that differ by less than a minute, a job of every hour needs --once-per 59m, or --try and
 --min-hold 59m. --min-hold also counts runs that failed.
 
---supersede is for jobs of which only the newest counts, such as deploys of a branch. While one runs, the newest run
-waits, and takes the place of those of this option that waited before it. They exit 75 (--superseded-exit-code) and say
-who has their place. No older run starts after a newer one. --queue-max limits the waiters instead. Neither stops a run
-that holds the lock, nor a waiter without the option. The server's record of it is in the data of the lock's node.
+--supersede is for jobs of which only the newest counts, such as deploys of a branch. A run with it takes the
+place of the runs with it that wait already. They exit 75 (--superseded-exit-code) and say who has their
+place. So while one runs, one waits, and it is the newest: no older run starts after a newer one. --queue-max
+N lets at most N wait. Neither touches a run that holds the lock, a waiter without the option, or one of
+another library.
 
 `
 
 const runFilesHelp = `
 
-The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
-that grows from holder to holder), HOLDFAST_SESSION, HOLDFAST_OWNER (see --who), HOLDFAST_SERVER (the
-server of the lock, which a holdfast in the command uses, too), and with --slot HOLDFAST_SLOTS (the numbers,
-separated by spaces) and HOLDFAST_SLOT (the lowest). The
-command also inherits variables of an outer holdfast that this one does not set, such as HOLDFAST_SLOT. With --also,
-HOLDFAST_TOKEN is the token of LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command
-line, separated by spaces.
+The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number that grows
+from holder to holder), HOLDFAST_SESSION, HOLDFAST_OWNER (see --who), HOLDFAST_SERVER (the server of the lock,
+which a holdfast in the command uses, too), and with --slot HOLDFAST_SLOTS (the numbers, separated by spaces)
+and HOLDFAST_SLOT (the lowest of them). The command also inherits variables of an outer holdfast that this one
+does not set, such as HOLDFAST_SLOT. With --also, HOLDFAST_TOKEN is the token of LOCK. HOLDFAST_TOKENS has the
+tokens of all locks in the order of the command line, separated by spaces.
 
 HOLDFAST_LOST_FD is the number of a descriptor that the command and its children inherit (not on
 Windows). Nothing is written to it. It ends (end of file) when holdfast asks the command to stop because
@@ -231,13 +232,13 @@ the command was started. outcome is one of
 token, session, waited_ms and held_ms tell about the lock. If holdfast itself is killed, there is no file. After a
 wrong command line, there is none either, and an older file stays. Give each run a file of its own.
 
-Metrics file: with --metrics-file, run writes metrics for node_exporter when it holds the lock, and again when it
-ends. The file then stays, so the result of a short run is there for the next scrape. The label lock is the path
-of LOCK. holdfast_held is 1 while the lock is held. holdfast_run_wait_seconds, holdfast_run_hold_seconds,
-holdfast_run_exit_code, holdfast_run_lost and holdfast_run_outcome tell about the last run. A run whose outcome is
-busy, deadlock, superseded, queue-full or interrupted leaves the file alone, since another run may still hold the
-lock. If holdfast itself is
-killed, holdfast_held stays 1 until the next run. Give runs that can hold locks at the same time a file each.`
+Metrics file: with --metrics-file, run writes metrics for node_exporter when it holds the lock, and again when
+it ends. The file then stays, so the result of a short run is there for the next scrape. The label lock is the
+path of LOCK. holdfast_held is 1 while the lock is held. holdfast_run_wait_seconds, holdfast_run_hold_seconds,
+holdfast_run_exit_code, holdfast_run_lost and holdfast_run_outcome tell about the last run. A run whose
+outcome is busy, deadlock, superseded, queue-full or interrupted leaves the file alone, since another run may
+still hold the lock. If holdfast itself is killed, holdfast_held stays 1 until the next run. Give runs that
+can hold locks at the same time a file each.`
 
 const runExamples = `  holdfast run nightly -- ./backup.sh
   holdfast run --wait 30s --why "schema 42" db/migrate -- ./migrate --all

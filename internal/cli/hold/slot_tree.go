@@ -17,7 +17,7 @@ type slotTreeFlags struct {
 }
 
 func (f *slotTreeFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.slot, "slot", false, "with --of N: acquire one of the slots 0 to N-1, the lowest that is free, or K of them at once with --permits K. Nobody else has their numbers. The command of run has them in HOLDFAST_SLOTS, such as \"0 3\", and a single one also in HOLDFAST_SLOT. lock prints slot=N or slots=N,M")
+	cmd.Flags().BoolVar(&f.slot, "slot", false, "with --of N: acquire one of the slots 0 to N-1, the lowest that is free, or K of them at once with --permits K. Nobody else has their numbers. The command of run has them in HOLDFAST_SLOTS, such as \"0 3\", and the lowest in HOLDFAST_SLOT. lock prints slot=N or slots=N,M")
 	cmd.Flags().IntSliceVar(&f.prefer, "prefer-slots", nil, "with --slot: acquire those of these slots that are free, and then the lowest, such as 2,3. It does not wait for them while enough others are free")
 	cmd.Flags().BoolVar(&f.tree, "tree", false, "acquire LOCK together with everything below it: a lock of db excludes db/a, and db/a and db/b go side by side. The first word of LOCK is the tree. All users of that name and of names below it must give --tree; others are refused")
 }

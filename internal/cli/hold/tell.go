@@ -23,7 +23,7 @@ type tellFlags struct {
 
 func (f *tellFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print errors only: nothing about the wait, nothing if the lock is busy (the exit code tells), and no warnings while the command runs")
-	f.RegisterBusy(cmd, "the lock is busy or the job is already done")
+	f.RegisterBusy(cmd, "the lock is busy, too many wait (--queue-max) or the job is already done")
 	f.RegisterLost(cmd)
 	f.registerSuperseded(cmd)
 	f.status.register(cmd)

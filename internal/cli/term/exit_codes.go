@@ -28,7 +28,7 @@ var exitCodes = []struct {
 	{"125", "holdfast failed, no server answered (--try, --wait), or the command line or the configuration is wrong;\n       the command did not run", "the address space is too small (ulimit -v). lock: the holdfast run around this command holds the lock"},
 	{"126", "the command cannot be executed", ""},
 	{"127", "the command was not found", ""},
-	{"128+N", "signal N arrived during the wait; the command did not run. After INT (ctrl-C) or QUIT, holdfast ends by\n       that signal: a shell shows 130 or 131", "signal N ended the command. TERM ends lock with 0 once it holds the lock, and ls --watch and\n         watch with 0. INT and TERM end top, bench and serve with 0, and any signal ends mcp with 0"},
+	{"128+N", "signal N arrived during the wait; the command did not run. After INT (ctrl-C) or QUIT, holdfast ends by\n         that signal: a shell shows 130 or 131", "signal N ended the command. TERM ends lock with 0 once it holds the lock, and ls --watch and\n         watch with 0. INT and TERM end top, bench and serve with 0, and any signal ends mcp with 0"},
 }
 
 // RunExitCodes returns the list of exit codes in the help of run.

@@ -85,7 +85,7 @@ func long(w io.Writer, cmd *cobra.Command) {
 	if text == "" {
 		text = cmd.Short + "."
 	}
-	b.WriteString(strings.TrimSpace(text) + "\n")
+	b.WriteString(fill(strings.TrimSpace(text)) + "\n")
 	if commands := shown(cmd); len(commands) > 0 {
 		b.WriteString("\nCommands:\n")
 		for _, sub := range commands {
