@@ -27,7 +27,8 @@ var (
 // Processes take locks of every kind from an ensemble of three. Meanwhile servers are killed, stopped and
 // partitioned, connections broken, sessions ended, nodes deleted, and the processes killed and paused.
 // No claim overlaps another that it excludes, tokens grow, and nobody overtakes. A key of a Once that is done
-// never runs again. In the end every key is done, every shard has a worker, and nothing is left behind.
+// never runs again. In the end every key is done, every shard has a worker, and nothing is left behind. The logs of the
+// servers tell the same tenures as the clients.
 func TestChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {
@@ -178,6 +179,7 @@ func (c *chaosRun) judge(took time.Duration) *chaosResult {
 			odd = append(odd, e.Text)
 		}
 	}
+	r.Logs = c.fromLogs(ops)
 	ops = chaos.BySlot(ops, isSlots)
 	r.Sweep = append(odd, texts(chaos.Sweep(ops))...)
 	r.commits(events, c.lastCommit())

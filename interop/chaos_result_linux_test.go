@@ -35,6 +35,7 @@ type chaosResult struct {
 	Met        map[string]int `json:"pauses_met"`   // pauses between reading the store and writing it
 	Orphans    []string       `json:"orphans"`
 	Leaks      []string       `json:"leaks"`
+	Logs       *logResult     `json:"servers_logs"`
 	Sessions   int            `json:"sessions_over"`
 	Broken     int            `json:"connections_lost"`
 	Stalls     int            `json:"stalls"`
@@ -189,13 +190,13 @@ func (c *chaosRun) killedAt(t time.Duration) bool {
 
 // sound reports whether nothing was violated and no update was lost.
 func (r *chaosResult) sound() bool {
-	return len(r.Sweep)+len(r.Linear)+len(r.Orphans)+len(r.Leaks)+r.Lost[storeFenced]+r.Lost[storeCommit] == 0
+	return len(r.Sweep)+len(r.Linear)+len(r.Orphans)+len(r.Leaks)+len(r.Logs.Different)+r.Lost[storeFenced]+r.Lost[storeCommit] == 0
 }
 
 // demand fails the test for violations, and for a run that has shown too little.
 func (r *chaosResult) demand(t *testing.T) {
 	for what, found := range map[string][]string{
-		"the sweep": r.Sweep, "Porcupine": r.Linear, "orphans": r.Orphans, "leaks": r.Leaks,
+		"the sweep": r.Sweep, "Porcupine": r.Linear, "orphans": r.Orphans, "leaks": r.Leaks, "the servers' logs": r.Logs.Different,
 	} {
 		if len(found) > 0 {
 			t.Errorf("%s: %d, the first:\n%s", what, len(found), strings.Join(found[:min(5, len(found))], "\n"))
@@ -260,11 +261,12 @@ func (r *chaosResult) String() string {
 	slices.Sort(names)
 	return fmt.Sprintf(`%v: %d faults of %d kinds with effect (%s); %d operations, %d of them on locks that several want; %d claims %v, %d of them lost, %d excused; %d results of Once; %d sessions ended, %d connections lost, %d stalls
 sweep: %d violations; Porcupine: %d operations in %d pieces, %d undecided, %d violations; lost updates: unfenced %d of %d, fenced %d of %d, Commit %d of %d (paused on the way %v); %d orphans, %d leaks
+%v
 leader killed to next acquire: %v; holder killed to handoff: %v`,
 		r.Took.Round(time.Second), faults, len(seen), strings.Join(names, ", "), r.Operations, r.Contended, r.Claims, r.Kinds, r.LostClaims, r.Excused, r.Answers, r.Sessions, r.Broken, r.Stalls,
 		len(r.Sweep), r.LinearOps, r.Pieces, r.Undecided, len(r.Linear),
 		r.Lost[storeUnfenced], r.Updates[storeUnfenced], r.Lost[storeFenced], r.Updates[storeFenced], r.Lost[storeCommit], r.Updates[storeCommit], r.Met,
-		len(r.Orphans), len(r.Leaks), percentiles(r.LeaderKills), percentiles(r.HolderKills))
+		len(r.Orphans), len(r.Leaks), r.Logs, percentiles(r.LeaderKills), percentiles(r.HolderKills))
 }
 
 // append adds the result to a file, as one line.

@@ -102,7 +102,7 @@ var arrows = map[string]part{
 		reason:    "what happens to locks follows from the nodes of their queues: this package takes no lock and prints nothing",
 	},
 	"internal/txlog": {
-		mayImport: []string{"internal/budget", "internal/locks", "zk", "zkproto"},
+		mayImport: []string{"internal/budget", "internal/locks", "zk", "zkproto", "zkserver"},
 		reason:    "what the logs of servers tell follows from their files: this package asks no server and prints nothing",
 	},
 	"internal/balance": {

@@ -9,6 +9,7 @@ import (
 	"hash/adler32"
 	"io"
 	"os"
+	"time"
 
 	"holdfast/zkproto"
 )
@@ -39,7 +40,12 @@ type txn struct {
 	time    int64 // milliseconds since 1970, by the clock of the leader
 	op      int32
 	body    []byte // valid until the next call of next
+
+	// over is nil but for a batch of a holdfast server's journal. It has the sessions that end with the batch.
+	over map[int64]bool
 }
+
+func (t *txn) when() time.Time { return time.UnixMilli(t.time) }
 
 const (
 	logMagic  = 0x5a4b4c47 // ZKLG
@@ -111,6 +117,14 @@ func (l *logFile) next() (t txn, err error) {
 		return t, l.damaged("%v", r.Err())
 	}
 	return t, nil
+}
+
+// seek goes to the transaction that begins at a byte.
+func (l *logFile) seek(at int64) error {
+	_, err := l.file.Seek(at, io.SeekStart)
+	l.r.Reset(l.file)
+	l.at = at
+	return err
 }
 
 func (l *logFile) damaged(format string, args ...any) error {

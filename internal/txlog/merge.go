@@ -3,6 +3,7 @@ package txlog
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -48,21 +49,28 @@ func find(dir string) (logs, snapshots []fileName, err error) {
 	slices.SortFunc(logs, byZxid)
 	slices.SortFunc(snapshots, byZxid)
 	if len(logs) == 0 {
-		return nil, nil, &fs.PathError{Op: "read", Path: dir, Err: errors.New("there is no log of a ZooKeeper server (log.…) here or in version-2 below it")}
+		return nil, nil, &fs.PathError{Op: "read", Path: dir, Err: errors.New("there is no log of a ZooKeeper server (log.…) here or in version-2 below it, and no store of holdfast serve")}
 	}
 	return logs, snapshots, nil
 }
 
 // A server has the logs of one server, one after the other.
 type server struct {
-	logs []fileName
-	open *logFile
-	head txn // the next transaction
-	over bool
+	dir       string
+	logs      []fileName
+	snapshots []fileName
+	open      *logFile
+	head      txn // the next transaction
+	over      bool
+
+	before int64 // the zxid of the transaction before head; 0 if there is none
+	gap    bool  // some of what was between them is damaged
+	goesOn map[int64]bool
 }
 
 // advance reads the next transaction into head. warn gets what is damaged; what follows in that file is skipped.
 func (s *server) advance(warn func(error)) {
+	s.before, s.gap = s.head.zxid, false
 	for {
 		if s.open == nil {
 			if len(s.logs) == 0 {
@@ -72,6 +80,7 @@ func (s *server) advance(warn func(error)) {
 			l, err := openLog(s.logs[0].path)
 			s.logs = s.logs[1:]
 			if err != nil {
+				s.gap = true
 				warn(err)
 				continue
 			}
@@ -83,6 +92,7 @@ func (s *server) advance(warn func(error)) {
 			return
 		}
 		if err != io.EOF {
+			s.gap = true
 			warn(err)
 		}
 		s.open.close()
@@ -96,13 +106,58 @@ func (s *server) close() {
 	}
 }
 
+// epoch returns the epoch of a zxid: the number of the leader that has given it.
+func epoch(zxid int64) int64 { return zxid >> 32 }
+
+// lacks reports whether the log of s shows that s went on without a transaction of an earlier epoch.
+func (s *server) lacks(zxid int64) bool {
+	if s.over || s.gap || s.before == 0 || s.before >= zxid || epoch(s.head.zxid) <= epoch(zxid) {
+		return false
+	}
+	// A server that was far behind gets a snapshot instead of the transactions.
+	return !slices.ContainsFunc(s.snapshots, func(f fileName) bool { return f.zxid >= zxid && f.zxid < s.head.zxid })
+}
+
+// continues reports whether s, which has head, has a transaction of a later epoch after it. Then head was committed: a
+// server removes what was not before it follows a new leader.
+func (s *server) continues() bool {
+	e := epoch(s.head.zxid)
+	if known, ok := s.goesOn[e]; ok {
+		return known
+	}
+	ahead := server{logs: s.logs}
+	if l, err := openLog(s.open.path); err == nil {
+		if err := l.seek(s.open.at); err == nil {
+			ahead.open = l
+		} else {
+			l.close()
+		}
+	}
+	defer ahead.close()
+	for !ahead.over && epoch(ahead.head.zxid) <= e {
+		ahead.advance(func(error) {})
+	}
+	if s.goesOn == nil {
+		s.goesOn = make(map[int64]bool)
+	}
+	s.goesOn[e] = !ahead.over
+	return !ahead.over
+}
+
+// A merger reads the logs of several servers as one.
+type merger struct {
+	servers []*server
+	warn    func(error)
+	told    map[int64]bool // epochs of which it is said that some transactions were never committed
+}
+
 // merge calls do with the transactions of all servers, in their order, each once. warn gets what is damaged.
 func merge(servers []*server, warn func(error), do func(*txn) error) error {
+	m := merger{servers, warn, make(map[int64]bool)}
 	for _, s := range servers {
 		defer s.close()
 		s.advance(warn)
 	}
-	last := int64(-1)
 	for {
 		var next *server
 		for _, s := range servers {
@@ -113,12 +168,41 @@ func merge(servers []*server, warn func(error), do func(*txn) error) error {
 		if next == nil {
 			return nil
 		}
-		if next.head.zxid > last {
-			last = next.head.zxid
+		zxid := next.head.zxid
+		if !m.dropped(zxid) {
 			if err := do(&next.head); err != nil {
 				return err
 			}
 		}
-		next.advance(warn)
+		for _, s := range servers {
+			for !s.over && s.head.zxid <= zxid {
+				s.advance(warn)
+			}
+		}
 	}
+}
+
+// dropped reports whether a transaction was never committed, as far as the logs tell: another server went on in a later
+// epoch without it, and no server that has it did. A leader writes a transaction before the others agree, and may lose its
+// office in between.
+func (m *merger) dropped(zxid int64) bool {
+	i := slices.IndexFunc(m.servers, func(s *server) bool { return s.lacks(zxid) })
+	if i < 0 {
+		return false
+	}
+	var has string
+	for _, s := range m.servers {
+		if s.over || s.head.zxid != zxid {
+			continue
+		}
+		if s.continues() {
+			return false
+		}
+		has = s.dir
+	}
+	if e := epoch(zxid); !m.told[e] {
+		m.told[e] = true
+		m.warn(fmt.Errorf("%s: the transactions from 0x%x to the end of its epoch were never committed, and are left out: %s went on in a later epoch without them", has, zxid, m.servers[i].dir))
+	}
+	return true
 }

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	snapshotMagic = 0x5a4b534e // ZKSN
-	persisted     = 60         // bytes of a StatPersisted
+	snapshotMagic = 0x5a4b534e  // ZKSN
+	snappyMagic   = -0x7dacb1bf // as int32: the first bytes that snappy-java's SnappyOutputStream writes
+	persisted     = 60          // bytes of a StatPersisted
 )
 
 // readSnapshot calls put with every node of a snapshot.
@@ -48,8 +49,12 @@ type snapshot struct {
 }
 
 func (s *snapshot) read(put func(path string, data []byte, stat zk.Stat)) {
-	if magic := s.int32(); s.err == nil && magic != snapshotMagic {
-		s.err = errors.New("it does not begin as a snapshot of ZooKeeper does; one that is compressed by snappy cannot be read")
+	switch magic := s.int32(); {
+	case s.err != nil:
+	case magic == snappyMagic:
+		s.err = errors.New("it is compressed with snappy, which holdfast does not read: set zookeeper.snapshot.compression.method=gz on the servers, or give the directory of a server with an older snapshot")
+	case magic != snapshotMagic:
+		s.err = errors.New("it does not begin as a snapshot of ZooKeeper does")
 	}
 	s.bytes(12)
 	for n := s.int32(); n > 0 && s.err == nil; n-- { // sessions

@@ -2,7 +2,9 @@ package txlog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -25,6 +27,10 @@ const (
 	Closed   Type = "closed"   // its client has closed the session
 	Expired  Type = "expired"  // the servers have ended the session
 	Removed  Type = "removed"  // another session has removed it
+	// Unknown: nobody known is ahead of it. The logs begin after its queue, so an older place may be.
+	Unknown Type = "unknown"
+	Ended   Type = "ended" // its session has ended: it was closed, or has expired
+	Gone    Type = "gone"  // it was removed; it is not known by whom, or whether it had the lock
 )
 
 // An Event is one that the logs tell. Times are by the clock of the server that led then.
@@ -33,18 +39,24 @@ type Event struct {
 	At   time.Time
 	// Since: the place is older than the logs. It was made at At, so it has acquired the lock at that time or later.
 	Since bool
-	Zxid  int64
-	Lock  string // as its users name it
-	Kind  locks.Kind
-	Place locks.Place
-	// Held is how long the place had the lock, for an event that ends that; 0 if it had not.
+	// AtLeast: it was at that time or later. The journals of holdfast's servers say when a node was made, and not when it
+	// was removed.
+	AtLeast bool
+	Zxid    int64
+	Lock    string // as its users name it
+	Kind    locks.Kind
+	Place   locks.Place
+	// Held is how long the place had the lock, for an event that ends that; 0 if it had not, or this is not known. With
+	// AtLeast, it was at least so long.
 	Held time.Duration
 	By   int64 // the session that has removed the place, if it is another one
 }
 
 // A Config says what to read.
 type Config struct {
-	Dirs []string // of servers: their dataLogDir or dataDir, or the directory version-2 in it
+	// Dirs are of Apache's servers: their dataLogDir or dataDir, or the directory version-2 in it. Or it is one data directory
+	// of a holdfast server, which may run meanwhile.
+	Dirs []string
 	// Wants reports whether a lock is of interest, by the name that its users give it.
 	Wants func(lock string) bool
 	Until time.Time // if not zero, what comes later is not read
@@ -55,38 +67,58 @@ type Config struct {
 }
 
 // Read reads logs, and returns the places that are there at the end.
-func Read(cfg Config) ([]Event, error) {
-	h := &history{cfg: cfg, tree: newTree(), known: make(map[string]map[int64]Event)}
-	servers, base, err := open(cfg)
-	if err != nil {
-		return nil, err
+func Read(cfg Config) ([]Event, error) { return read(&history{cfg: cfg}) }
+
+func read(h *history) ([]Event, error) {
+	h.tree, h.known = newTree(), make(map[string]map[int64]*Event)
+	readAll := h.readLogs
+	if slices.ContainsFunc(h.cfg.Dirs, isStore) {
+		readAll = h.readStore
 	}
-	if base.path != "" {
-		if err := h.begin(base); err != nil {
-			return nil, err
-		}
-	}
-	err = merge(servers, cfg.Warn, func(t *txn) error {
-		if t.zxid <= base.zxid {
-			return nil
-		}
-		if !cfg.Until.IsZero() && time.UnixMilli(t.time).After(cfg.Until) {
-			return errUntil
-		}
-		return h.apply(t)
-	})
-	if err != nil && err != errUntil {
+	if err := readAll(); err != nil && !errors.Is(err, errUntil) {
 		return nil, err
 	}
 	var now []Event
 	for _, of := range h.known {
-		now = slices.AppendSeq(now, maps.Values(of))
+		for _, e := range of {
+			now = append(now, *e)
+		}
 	}
 	slices.SortFunc(now, func(a, b Event) int {
 		return cmp.Or(strings.Compare(a.Lock, b.Lock), cmp.Compare(a.Place.Token, b.Place.Token))
 	})
 	return now, nil
 }
+
+// readLogs reads the logs of Apache's servers.
+func (h *history) readLogs() error {
+	servers, base, err := open(h.cfg)
+	if err != nil {
+		return err
+	}
+	if base.path != "" {
+		if err := h.begin(base); err != nil {
+			return err
+		}
+	}
+	return merge(servers, h.cfg.Warn, func(t *txn) error {
+		if t.zxid <= base.zxid {
+			return nil
+		}
+		return h.next(t, h.apply)
+	})
+}
+
+// next calls apply with a transaction that is to be read.
+func (h *history) next(t *txn, apply func(*txn) error) error {
+	if !h.cfg.Until.IsZero() && t.when().After(h.cfg.Until) {
+		return errUntil
+	}
+	return apply(t)
+}
+
+// ErrSeveral means that several directories were given, and one is of a holdfast server.
+var ErrSeveral = errors.New("the data directory of a holdfast server is read alone, since each has its own transactions")
 
 var errUntil = fmt.Errorf("txlog: the end")
 
@@ -103,7 +135,7 @@ func open(cfg Config) (servers []*server, base fileName, err error) {
 			first = logs[0]
 		}
 		all = append(all, snapshots...)
-		servers = append(servers, &server{logs: logs})
+		servers = append(servers, &server{dir: dir, logs: logs, snapshots: snapshots})
 	}
 	for _, s := range all {
 		if s.zxid < first.zxid && (base.path == "" || s.zxid > base.zxid) {
@@ -111,7 +143,7 @@ func open(cfg Config) (servers []*server, base fileName, err error) {
 		}
 	}
 	if base.path == "" && uint32(first.zxid) > 1 {
-		cfg.Warn(fmt.Errorf("no snapshot is older than %s: places that were made before it are unknown", first.path))
+		cfg.Warn(fmt.Errorf("no snapshot is older than %s: places that were made before it are unknown, and so is whether somebody was ahead of the others", first.path))
 	}
 	return servers, base, nil
 }
@@ -120,7 +152,8 @@ func open(cfg Config) (servers []*server, base fileName, err error) {
 type history struct {
 	cfg   Config
 	tree  *tree
-	known map[string]map[int64]Event // the latest event of each place, by the path of its lock and its token
+	known map[string]map[int64]*Event // the latest event of each place, by the path of its lock and its token
+	anew  bool                        // for tests: read every lock anew at each change
 }
 
 // begin fills the tree from a snapshot. It was written while the server went on, so it can have later nodes.
@@ -137,11 +170,20 @@ func (h *history) begin(base fileName) error {
 	if err != nil {
 		return err
 	}
-	for _, of := range h.affected(made) {
-		for _, e := range h.at(of, base.zxid, time.Time{}) {
-			e.Since = true
-			e.At = e.Place.Since
-			if err := h.note(of, e); err != nil {
+	return h.start(made, base.zxid)
+}
+
+// start reports the places among the nodes that a history begins with.
+func (h *history) start(made []string, zxid int64) error {
+	for _, path := range h.affected(made) {
+		now := h.at(path, zxid, time.Time{})
+		if len(now) == 0 {
+			continue
+		}
+		h.known[path] = now
+		for _, e := range sorted(maps.Values(now)) {
+			e.Since, e.At = true, e.Place.Since
+			if err := h.cfg.Report(*e); err != nil {
 				return err
 			}
 		}
@@ -149,50 +191,66 @@ func (h *history) begin(base fileName) error {
 	return nil
 }
 
+// sorted orders events by lock and token.
+func sorted(events iter.Seq[*Event]) []*Event {
+	return slices.SortedFunc(events, func(a, b *Event) int {
+		return cmp.Or(strings.Compare(a.Lock, b.Lock), cmp.Compare(a.Place.Token, b.Place.Token))
+	})
+}
+
 // affected returns the paths whose locks a change of nodes can affect, each once.
 func (h *history) affected(paths []string) []string {
 	var all []string
 	for _, p := range paths {
+		dir, name := split(p)
+		place := locks.Numbered(name)
+		if n := h.tree.nodes[dir]; place && n != nil && n.line != nil {
+			all = append(all, dir) // it is no part of another lock
+			continue
+		}
 		of := locks.Owners(p)
-		if locks.Numbered(p) { // a place is no lock
+		if place { // a place is no lock
 			of = slices.DeleteFunc(of, func(o string) bool { return o == p })
 		}
 		all = append(all, of...)
+	}
+	if len(all) < 2 {
+		return all
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// at returns the places at a path as events of joining or acquiring.
-func (h *history) at(path string, zxid int64, at time.Time) map[int64]Event {
-	all := make(map[int64]Event)
+// at returns the places at a path as events of joining or acquiring, by their tokens. It reads them all anew.
+func (h *history) at(path string, zxid int64, at time.Time) map[int64]*Event {
+	all := make(map[int64]*Event)
 	for _, l := range locks.In(h.tree.look, path) {
-		if h.cfg.Wants != nil && !h.cfg.Wants(l.Path) {
+		if !h.wants(l.Path) {
 			continue
 		}
-		for _, p := range l.Queue {
-			e := Event{Type: Joined, At: at, Zxid: zxid, Lock: l.Path, Kind: l.Kind, Place: p}
-			switch {
-			case p.Second:
-				continue
-			case p.Kept:
-				e.Type = Kept
-			case p.Held:
-				e.Type = Acquired
+		for i := range l.Queue {
+			if p := &l.Queue[i]; !p.Second {
+				all[p.Token] = h.event(&l, p, zxid, at)
 			}
-			all[p.Token] = e
 		}
 	}
 	return all
 }
 
-// note reports an event, and remembers it.
-func (h *history) note(path string, e Event) error {
-	if h.known[path] == nil {
-		h.known[path] = make(map[int64]Event)
+func (h *history) wants(lock string) bool { return h.cfg.Wants == nil || h.cfg.Wants(lock) }
+
+// event returns the event that says how a place is.
+func (h *history) event(l *locks.Lock, p *locks.Place, zxid int64, at time.Time) *Event {
+	e := &Event{Type: Joined, At: at, Zxid: zxid, Lock: l.Path, Kind: l.Kind, Place: *p}
+	switch {
+	case p.Kept:
+		e.Type = Kept
+	case p.Held && h.tree.late(l):
+		e.Type = Unknown
+	case p.Held:
+		e.Type = Acquired
 	}
-	h.known[path][e.Place.Token] = e
-	return h.cfg.Report(e)
+	return e
 }
 
 // apply applies a transaction, and reports what it has done to places.
@@ -218,6 +276,11 @@ func (h *history) apply(t *txn) error {
 			}
 		}
 	}
+	return h.tell(touched, t)
+}
+
+// tell reports what a transaction that has changed these nodes has done to places.
+func (h *history) tell(touched []string, t *txn) error {
 	for _, path := range h.affected(touched) {
 		if err := h.compare(path, t); err != nil {
 			return err
@@ -253,61 +316,150 @@ func (h *history) change(t *txn, c change) bool {
 
 // compare reports the differences between the places at a path before a transaction and after it.
 func (h *history) compare(path string, t *txn) error {
-	at := time.UnixMilli(t.time)
-	before, now := h.known[path], h.at(path, t.zxid, at)
-	if len(before) == 0 && len(now) == 0 {
+	d := diff{history: h, t: t, at: t.when(), known: h.known[path]}
+	switch line := h.line(path); {
+	case line == nil:
+		d.all(h.at(path, t.zxid, d.at))
+	case !h.wants(line.Path()):
 		return nil
+	default:
+		d.line(line, h.tree.nodes[path])
 	}
-	var events []Event
-	for token, old := range before {
-		if _, there := now[token]; there || follows(old, now) {
-			continue
-		}
-		events = append(events, ended(old, t, at))
-	}
-	for token, e := range now {
-		old, known := before[token]
-		switch {
-		case !known:
-			joined := e
-			joined.Type = Joined
-			if e.Type != Joined {
-				events = append(events, joined)
-			}
-			events = append(events, e)
-		case old.Type != e.Type:
-			e.Held = held(old, at)
-			events = append(events, e)
-		default:
-			e.At, e.Zxid, e.Since = old.At, old.Zxid, old.Since
-		}
-		now[token] = e
-	}
-	rank := func(e Event) int {
-		switch e.Type {
-		case Joined:
-			return 1
-		case Acquired, Kept:
-			return 2
-		}
-		return 0
-	}
-	slices.SortFunc(events, func(a, b Event) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Place.Token, b.Place.Token))
-	})
-	if h.known[path] = now; len(now) == 0 {
+	if len(d.known) > 0 {
+		h.known[path] = d.known
+	} else {
 		delete(h.known, path)
 	}
-	for _, e := range events {
-		if err := h.cfg.Report(e); err != nil {
+	slices.SortFunc(d.events, func(a, b *Event) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Place.Token, b.Place.Token))
+	})
+	for _, e := range d.events {
+		if err := h.cfg.Report(*e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// line returns the parsed queue at a path, or nil if the locks there have to be read anew.
+func (h *history) line(path string) *locks.Line {
+	n := h.tree.nodes[path]
+	if n == nil || h.anew {
+		return nil
+	}
+	if n.line == nil && !n.other {
+		n.line = locks.NewLine(h.tree.look, path)
+		n.other = n.line == nil
+	}
+	if n.line == nil || !n.line.Plain() {
+		n.told = false
+		return nil
+	}
+	return n.line
+}
+
+// A diff finds what a transaction has done to the places at a path.
+type diff struct {
+	*history
+	t      *txn
+	at     time.Time
+	known  map[int64]*Event
+	events []*Event
+}
+
+// line compares the places that are known with those of a parsed queue.
+func (d *diff) line(line *locks.Line, n *node) {
+	l := line.Lock()
+	if !n.told { // since the queue was read otherwise
+		n.told = true
+		now := make(map[int64]*Event)
+		for _, p := range line.All() {
+			now[p.Token] = d.event(&l, &p, d.t.zxid, d.at)
+		}
+		d.all(now)
+		return
+	}
+	gone, places := line.Changed()
+	var present map[int64]bool // of the places with new data
+	for i := range places {
+		p := &places[i]
+		if d.known[p.Token] != nil && len(gone) > 0 {
+			if present == nil {
+				present = make(map[int64]bool)
+			}
+			present[p.Token] = true
+		}
+		d.place(d.event(&l, p, d.t.zxid, d.at))
+	}
+	for _, token := range gone {
+		if old := d.known[token]; old != nil && !present[token] {
+			delete(d.known, token)
+			d.events = append(d.events, d.ended(old))
+		}
+	}
+}
+
+// all compares the places that are known with all that are there now.
+func (d *diff) all(now map[int64]*Event) {
+	for token, old := range d.known {
+		if now[token] != nil {
+			continue
+		}
+		delete(d.known, token)
+		if !follows(old, now) {
+			d.events = append(d.events, d.ended(old))
+		}
+	}
+	for _, e := range now {
+		d.place(e)
+	}
+}
+
+// place compares a place with what is known of it.
+func (d *diff) place(e *Event) {
+	if d.known == nil {
+		d.known = make(map[int64]*Event)
+	}
+	token := e.Place.Token
+	old := d.known[token]
+	d.known[token] = e
+	if old != nil && e.Type == Unknown && (old.Type == Acquired || old.Type == Kept) {
+		e.Type = Acquired
+	}
+	switch {
+	case old == nil:
+		if d.t.over != nil { // the node in a journal says when it was made
+			e.At = e.Place.Since
+		}
+		if e.Type != Joined {
+			joined := *e
+			joined.Type = Joined
+			d.events = append(d.events, &joined)
+		}
+		d.events = append(d.events, e)
+	case old.Type != e.Type:
+		e.AtLeast = d.t.over != nil
+		changed := *e
+		changed.Held = held(old, d.at)
+		d.events = append(d.events, &changed)
+	default:
+		e.At, e.Zxid, e.Since, e.AtLeast = old.At, old.Zxid, old.Since, old.AtLeast
+	}
+}
+
+// rank orders the events of one transaction.
+func (e *Event) rank() int {
+	switch e.Type {
+	case Joined:
+		return 1
+	case Acquired, Kept, Unknown:
+		return 2
+	}
+	return 0
+}
+
 // follows reports whether the turn of a waiter at the turnstile of a semaphore has become a permit of its session.
-func follows(old Event, now map[int64]Event) bool {
+func follows(old *Event, now map[int64]*Event) bool {
 	if old.Type != Joined || old.Kind != locks.Semaphore && old.Kind != locks.Slots {
 		return false
 	}
@@ -320,28 +472,35 @@ func follows(old Event, now map[int64]Event) bool {
 }
 
 // ended makes the event of a place that is gone.
-func ended(old Event, t *txn, at time.Time) Event {
-	e := old
-	e.At, e.Zxid, e.Since = at, t.zxid, false
-	e.Held = held(old, at)
+func (d *diff) ended(old *Event) *Event {
+	t := d.t
+	e := *old
+	e.At, e.Zxid, e.Since, e.AtLeast = d.at, t.zxid, false, t.over != nil
+	e.Held = held(old, d.at)
 	switch {
+	case t.over[old.Place.Session]:
+		e.Type = Ended
+	case t.over != nil:
+		e.Type = Gone
 	case t.op == opCloseSession && t.cxid == 0:
 		e.Type = Expired
 	case t.op == opCloseSession:
 		e.Type = Closed
 	case t.session != old.Place.Session:
 		e.Type, e.By = Removed, t.session
+	case old.Type == Unknown:
+		e.Type = Gone
 	case old.Type == Joined:
 		e.Type = Left
 	default:
 		e.Type = Released
 	}
-	return e
+	return &e
 }
 
-// held returns how long a place had the lock, by the time of an event that ends that.
-func held(old Event, at time.Time) time.Duration {
-	if old.Type != Acquired || old.Since {
+// held returns how long a place had the lock, by the time of an event that ends that. It is 0 if that is not known.
+func held(old *Event, at time.Time) time.Duration {
+	if old.Type != Acquired || old.Since || old.AtLeast {
 		return 0
 	}
 	return at.Sub(old.At)

@@ -15,6 +15,10 @@ type node struct {
 	data     []byte
 	stat     zk.Stat
 	children map[string]struct{}
+
+	line  *locks.Line // the queue in it, as far as it is known; see history.line
+	other bool        // by its path, it is no plain queue
+	told  bool        // all that the line says is in history.known
 }
 
 // A tree is a copy of the servers' tree.
@@ -69,6 +73,9 @@ func (t *tree) put(path string, data []byte, stat zk.Stat) {
 		above.children = make(map[string]struct{})
 	}
 	above.children[name] = struct{}{}
+	if above.line != nil {
+		above.line.Put(name, data, stat)
+	}
 	if s := stat.EphemeralOwner; s != 0 {
 		if t.sessions[s] == nil {
 			t.sessions[s] = make(map[string]struct{})
@@ -86,10 +93,22 @@ func (t *tree) remove(path string) {
 	dir, name := split(path)
 	if above := t.nodes[dir]; above != nil {
 		delete(above.children, name)
+		if above.line != nil {
+			above.line.Remove(name)
+		}
 	}
 	if of := t.sessions[n.stat.EphemeralOwner]; of != nil {
 		if delete(of, path); len(of) == 0 {
 			delete(t.sessions, n.stat.EphemeralOwner)
 		}
 	}
+}
+
+// late reports whether the logs begin after the queue of a lock was made. Then they do not tell all its places.
+func (t *tree) late(l *locks.Lock) bool {
+	if l.Kind != locks.Queue && l.Kind != locks.Tree {
+		return false
+	}
+	n := t.nodes[l.Dirs[0]]
+	return n != nil && n.stat.Czxid == 0
 }

@@ -188,18 +188,105 @@ func TestDamagedLogIsReported(t *testing.T) {
 	}
 }
 
-// Logs that begin later than the oldest snapshot need it. Here there is none, and that is said.
+// Logs that begin later than the oldest snapshot need it. Here there is none. That is said, and so is that an older place
+// may be ahead: until the directory is made anew.
 func TestLogThatBeginsLateIsReported(t *testing.T) {
 	dir := t.TempDir()
 	s := newScribe(t, dir, 0x500)
 	s.create(7, place(1))
+	s.create(8, place(2))
+	s.delete(7, place(1))
+	s.txn(8, 0, opCloseSession, nil)
+	s.delete(0, "/locks/job")
+	s.create(0, "/locks/job")
+	s.create(7, place(3))
 	s.close()
 	lines, warnings := tell(t, dir)
-	if len(lines) != 2 || len(warnings) != 1 || !strings.Contains(warnings[0], "unknown") {
-		t.Errorf("got %v, warnings %v", lines, warnings)
+	want := []string{
+		"/locks/job joined 1280", "/locks/job unknown 1280", "/locks/job joined 1281", "/locks/job gone 1280", "/locks/job unknown 1281",
+		"/locks/job expired 1281", "/locks/job joined 1286", "/locks/job acquired 1286",
+	}
+	if !slices.Equal(lines, want) || len(warnings) != 1 || !strings.Contains(warnings[0], "unknown") {
+		t.Errorf("got %q, warnings %v; want %q", lines, warnings, want)
 	}
 	if _, err := Read(Config{Dirs: []string{t.TempDir()}}); err == nil || !strings.Contains(err.Error(), "no log of a ZooKeeper server") {
 		t.Errorf("a directory without logs: %v", err)
+	}
+}
+
+// A leader writes a transaction before the others agree. If it loses its office in between, the others go on without the
+// transaction, and the leader removes it when it comes back. Here it has not come back.
+func TestUncommittedTransactionIsLeftOut(t *testing.T) {
+	const second = 1 << 32
+	first, others, late := t.TempDir(), t.TempDir(), t.TempDir()
+	begin := func(dir string) *scribe {
+		s := newScribe(t, dir, 1)
+		s.create(0, "/locks")
+		s.create(0, "/locks/job")
+		s.create(7, place(0))
+		s.create(8, place(1))
+		return s
+	}
+	onward := func(s *scribe) {
+		s.zxid = second
+		s.delete(7, place(0))
+		s.close()
+	}
+	s := begin(first)
+	s.delete(8, place(1)) // 5: nobody else has it
+	s.create(9, place(2)) // 6
+	s.close()
+	onward(begin(others))
+	s = newScribe(t, late, second+1) // a server that was added: it knows nothing of the time before
+	s.zxid, s.at = second, s.at+4000
+	s.delete(7, place(0))
+	s.close()
+
+	want := []string{
+		"/locks/job joined 3", "/locks/job acquired 3", "/locks/job joined 4",
+		"/locks/job released 3 held 2s", "/locks/job acquired 4",
+	}
+	for _, dirs := range [][]string{{first, others}, {others, first}, {first, late, others}} {
+		lines, warnings := tell(t, dirs...)
+		if !slices.Equal(lines, want) || len(warnings) != 1 || !strings.Contains(warnings[0], "from 0x5 to the end of its epoch were never committed") ||
+			!strings.Contains(warnings[0], first) || !strings.Contains(warnings[0], others) {
+			t.Errorf("got %q, warnings %v; want %q", lines, warnings, want)
+		}
+	}
+
+	// It was committed: a server that went on has it, and the other one has lost a part of its log, or was given a snapshot.
+	has := t.TempDir()
+	s = begin(has)
+	s.delete(8, place(1))
+	onward(s)
+	snapshot := filepath.Join(others, "snapshot.6")
+	if lines, warnings := tell(t, others, has); !slices.Contains(lines, "/locks/job left 4") || len(warnings) > 0 {
+		t.Errorf("committed: got %q, warnings %v", lines, warnings)
+	}
+	if err := os.WriteFile(snapshot, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if lines, warnings := tell(t, others, first); !slices.Contains(lines, "/locks/job left 4") || len(warnings) > 0 {
+		t.Errorf("after a snapshot: got %q, warnings %v", lines, warnings)
+	}
+	// Nobody went on: it is not known.
+	if lines, _ := tell(t, first); !slices.Contains(lines, "/locks/job left 4") {
+		t.Errorf("alone: got %q", lines)
+	}
+}
+
+// A snapshot that cannot be read is named, with what to do.
+func TestSnapshotOfSnappyIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	s := newScribe(t, dir, 0x500)
+	s.create(7, place(1))
+	s.close()
+	if err := os.WriteFile(filepath.Join(dir, "snapshot.4ff.snappy"), []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Read(Config{Dirs: []string{dir}, Warn: func(error) {}, Report: func(Event) error { return nil }})
+	if err == nil || !strings.Contains(err.Error(), "snapshot.4ff.snappy: it is compressed with snappy") || !strings.Contains(err.Error(), "method=gz") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -72,19 +72,24 @@ gone, so this is:
 To record what happens from now on, run: holdfast watch -o jsonl LOCK >> FILE
 
 With --from-logs, history asks no server. It reads the transaction logs and snapshots of Apache ZooKeeper
-(3.5 to 3.9): give its dataLogDir or dataDir. It prints one line for each change in a queue:
+(3.5 to 3.9): give its dataLogDir or dataDir. Or it reads the journals of holdfast serve and of file://DIR:
+give that DIR; the server may run. It prints one line for each change in a queue:
 
   - joined: the client queues; acquired: nobody is ahead any more
   - released: the holder has unlocked; kept: it has, and keeps the lock for its next use
   - left: a waiter has given up
   - closed, expired: the session was closed, or has timed out
   - removed: another session, which is named, has removed the node
+  - unknown: nobody known is ahead. The logs begin after the queue, so an older client may be
+  - gone, ended: the node was removed; with ended, its session has ended. Nothing tells by whom or how
 
 Clients of all libraries are there, in all layouts (--layout has no effect). Times are by the clock of the
-leading server. ≥ marks a lower bound: the place is older than the logs. Without LOCK, all locks are
+leading server. ≥ marks a lower bound: the place is older than the logs, or it is in a journal, which does
+not say when a node was removed. A journal begins with its last snapshot. Without LOCK, all locks are
 printed; with LOCK, it and the locks below it. The logs have no chroot: with zk://h1:2181/app, write
-/app/holdfast/locks/nightly. Give the directories of all servers that you have; each transaction counts
-once. A damaged file is reported, and the rest of it is skipped. Copy the logs before autopurge removes them.
+/app/holdfast/locks/nightly. Give the directories of all servers that you have. Each transaction counts
+once; proposals of a deposed leader that were never committed do not count. A damaged file is reported, and
+the rest of it is skipped. Copy the logs before autopurge removes them.
 
 -o json and -o jsonl print one LockHistory, with --from-logs a LockLogs or its events: see
 docs/reference/json.md. -o name prints the owners alone.

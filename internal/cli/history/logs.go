@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ import (
 type LogEvent struct {
 	Type    string    `json:"type"`
 	At      time.Time `json:"at"`
-	AtLeast bool      `json:"at_least,omitempty"` // the logs begin later: it was at that time or later
+	AtLeast bool      `json:"at_least,omitempty"` // it was at that time or later
 	Name    string    `json:"name"`
 	Path    string    `json:"path"`
 	Node    string    `json:"node"`
@@ -49,7 +50,7 @@ type logs struct {
 }
 
 func (l *logs) register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&l.dirs, "from-logs", nil, "read the transaction logs and snapshots of Apache ZooKeeper in this `directory`, without a server. Repeat it for several servers of an ensemble")
+	cmd.Flags().StringArrayVar(&l.dirs, "from-logs", nil, "read the transaction logs and snapshots of Apache ZooKeeper, or the journals of holdfast serve, in this `directory`, without asking a server. Repeat it for several servers of an ensemble")
 	cmd.Flags().StringVar(&l.at, "at", "", "with --from-logs: show who held and who waited at this `time`, as 2026-11-28T09:30:00Z")
 }
 
@@ -73,7 +74,8 @@ func (l *logs) run(cmd *cobra.Command, g *conn.Flags, p *term.Printer, args []st
 		}
 		cfg.Until = at
 	}
-	out := logPrinter{w: cmd.OutOrStdout(), format: p.Format, name: g.LockName}
+	w := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	out := logPrinter{w: w, format: p.Format, name: g.LockName}
 	cfg.Report = out.print
 	if l.at != "" {
 		cfg.Report = func(txlog.Event) error { return nil }
@@ -82,8 +84,11 @@ func (l *logs) run(cmd *cobra.Command, g *conn.Flags, p *term.Printer, args []st
 	if bad := (*fs.PathError)(nil); errors.As(err, &bad) {
 		return term.Usage("give the dataLogDir or the dataDir of a server", "--from-logs %q: %v", term.Cut(bad.Path, 100), bad.Err)
 	}
+	if errors.Is(err, txlog.ErrSeveral) {
+		return term.Usage("give --from-logs once", "--from-logs: %v", err)
+	}
 	if err != nil {
-		return err
+		return errors.Join(err, w.Flush())
 	}
 	if l.at != "" {
 		for _, e := range now {
@@ -92,7 +97,7 @@ func (l *logs) run(cmd *cobra.Command, g *conn.Flags, p *term.Printer, args []st
 			}
 		}
 	}
-	if err := out.end(); err != nil {
+	if err := errors.Join(out.end(), w.Flush()); err != nil {
 		return err
 	}
 	if out.events == 0 {
@@ -133,7 +138,11 @@ func (o *logPrinter) print(e txlog.Event) error {
 	}
 	line += "  token " + d.Token
 	if d.HeldMS > 0 {
-		line += "  held " + duration.Age(time.Duration(d.HeldMS)*time.Millisecond)
+		least := ""
+		if d.AtLeast {
+			least = "≥"
+		}
+		line += "  held " + least + duration.Age(time.Duration(d.HeldMS)*time.Millisecond)
 	}
 	if d.By != "" {
 		line += "  by session " + d.By
@@ -147,7 +156,7 @@ func (o *logPrinter) print(e txlog.Event) error {
 
 func (o *logPrinter) event(e txlog.Event) LogEvent {
 	d := LogEvent{
-		Type: string(e.Type), At: e.At.UTC(), AtLeast: e.Since && e.Type != txlog.Joined, Name: o.name(e.Lock), Path: e.Lock, Node: e.Place.Path,
+		Type: string(e.Type), At: e.At.UTC(), AtLeast: e.Since && e.Type != txlog.Joined || e.AtLeast, Name: o.name(e.Lock), Path: e.Lock, Node: e.Place.Path,
 		Owner: e.Place.Owner, Why: e.Place.Reason, Token: strconv.FormatInt(e.Place.Token, 10), Zxid: fmt.Sprintf("0x%x", uint64(e.Zxid)),
 		HeldMS: e.Held.Milliseconds(),
 	}

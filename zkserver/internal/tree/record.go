@@ -170,18 +170,39 @@ func (t *Tree) LoadNode(path string, p Part, record []byte) error {
 	case PartACL:
 		n.acl, n.aversion = newACL(zkproto.DecodeACLs(r)), r.Int32()
 	default:
-		n.data = cloneData(r.Bytes())
-		for _, v := range [...]*int64{&n.czxid, &n.mzxid, &n.ctime, &n.mtime, &n.owner} {
-			*v = r.Int64()
-		}
-		if n.version, n.container = r.Int32(), r.Bool(); r.Remaining() > 0 {
-			n.ttl = r.Int64()
-		}
+		n.decode(r)
 	}
 	if err := r.Complete(); err != nil {
 		return fmt.Errorf("record %c of node %s: %w", p, path, err)
 	}
 	return nil
+}
+
+// decode reads a record of PartNode.
+func (n *node) decode(r *zkproto.Reader) {
+	n.data = cloneData(r.Bytes())
+	for _, v := range [...]*int64{&n.czxid, &n.mzxid, &n.ctime, &n.mtime, &n.owner} {
+		*v = r.Int64()
+	}
+	if n.version, n.container = r.Int32(), r.Bool(); r.Remaining() > 0 {
+		n.ttl = r.Int64()
+	}
+}
+
+// DecodeNode reads a record of PartNode. Of the Stat, it has what this record says.
+func DecodeNode(record []byte) (data []byte, stat zkproto.Stat, err error) {
+	var n node
+	r := zkproto.NewReader(record)
+	n.decode(r)
+	stat = zkproto.Stat{Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime, Version: n.version, EphemeralOwner: n.owner}
+	return n.data, stat, r.Complete()
+}
+
+// DecodeChildren reads a record of PartChildren. It returns the zxid of the last change of the children.
+func DecodeChildren(record []byte) (pzxid int64, err error) {
+	r := zkproto.NewReader(record)
+	pzxid, _ = r.Int64(), r.Int32()
+	return pzxid, r.Complete()
 }
 
 func (l *loading) add(n *node) {
