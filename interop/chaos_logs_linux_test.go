@@ -1,6 +1,8 @@
 package interop
 
 import (
+	"os"
+	"os/exec"
 	"fmt"
 	"slices"
 	"strings"
@@ -177,6 +179,12 @@ func (c *chaosRun) fromLogs(ops []chaos.Op) *logResult {
 	tenures = slices.DeleteFunc(tenures, func(t *logTenure) bool { return !strings.HasPrefix(t.lock, "/chaos/") })
 	r := compareLogs(tenures, ops)
 	r.Warnings = warnings
+	if os.Getenv("LG_KEEP") != "" { // DEBUG
+		for i, d := range c.z.DataDirs() {
+			exec.Command("cp", "-r", d, fmt.Sprintf("%s/%d", os.Getenv("LG_KEEP"), i)).Run()
+		}
+		os.WriteFile(os.Getenv("LG_KEEP")+"/diff", []byte(strings.Join(r.Different, "\n")), 0o600)
+	}
 	return r
 }
 

@@ -119,7 +119,7 @@ var readings = []reading{
 		// and the answer, and last the files that all of them use.
 		dir: "zkserver", pkg: "holdfast/zkserver", atMost: 9,
 		order: `
-			doc check memory_conn server config reader inline owner turns
+			doc check replay memory_conn server config reader inline owner turns
 			operate write read auth words words_dump words_stat words_print set_limits alive session bound ending telling answer commit
 			tell unread buffers stop conn admission files limits now queue request operations stage
 			footprint stats limit counters histogram unsent`,

@@ -63,9 +63,9 @@ type server struct {
 	head      txn // the next transaction
 	over      bool
 
-	before int64 // the zxid of the transaction before head; 0 if there is none
-	gap    bool  // some of what was between them is damaged
-	goesOn map[int64]bool
+	before int64           // the zxid of the transaction before head; 0 if there is none
+	gap    bool            // some of what was between them is damaged
+	later  map[int64]int64 // by epoch, see keeps
 }
 
 // advance reads the next transaction into head. warn gets what is damaged; what follows in that file is skipped.
@@ -111,20 +111,32 @@ func epoch(zxid int64) int64 { return zxid >> 32 }
 
 // lacks reports whether the log of s shows that s went on without a transaction of an earlier epoch.
 func (s *server) lacks(zxid int64) bool {
-	if s.over || s.gap || s.before == 0 || s.before >= zxid || epoch(s.head.zxid) <= epoch(zxid) {
-		return false
-	}
-	// A server that was far behind gets a snapshot instead of the transactions.
-	return !slices.ContainsFunc(s.snapshots, func(f fileName) bool { return f.zxid >= zxid && f.zxid < s.head.zxid })
+	return !s.over && !s.gap && s.before > 0 && s.before < zxid && epoch(s.head.zxid) > epoch(zxid) && !s.snapshotBetween(zxid, s.head.zxid)
 }
 
-// continues reports whether s, which has head, has a transaction of a later epoch after it. Then head was committed: a
-// server removes what was not before it follows a new leader.
-func (s *server) continues() bool {
+// snapshotBetween reports whether s has a snapshot of a state at from or later, and before to. A server that is far behind is
+// given a snapshot by the leader, so its log before it says nothing of what was committed.
+func (s *server) snapshotBetween(from, to int64) bool {
+	return slices.ContainsFunc(s.snapshots, func(f fileName) bool { return f.zxid >= from && f.zxid < to })
+}
+
+// keeps reports whether s, which has head, went on with it in a later epoch. Then head was committed: a server removes what
+// was not before it follows a new leader, or it is given a snapshot.
+func (s *server) keeps() bool {
 	e := epoch(s.head.zxid)
-	if known, ok := s.goesOn[e]; ok {
-		return known
+	next, known := s.later[e]
+	if !known {
+		next = s.firstAfter(e)
+		if s.later == nil {
+			s.later = make(map[int64]int64)
+		}
+		s.later[e] = next
 	}
+	return next > 0 && !s.snapshotBetween(s.head.zxid, next)
+}
+
+// firstAfter returns the zxid of the first transaction after head that is of a later epoch than e, or 0.
+func (s *server) firstAfter(e int64) int64 {
 	ahead := server{logs: s.logs}
 	if l, err := openLog(s.open.path); err == nil {
 		if err := l.seek(s.open.at); err == nil {
@@ -137,11 +149,10 @@ func (s *server) continues() bool {
 	for !ahead.over && epoch(ahead.head.zxid) <= e {
 		ahead.advance(func(error) {})
 	}
-	if s.goesOn == nil {
-		s.goesOn = make(map[int64]bool)
+	if ahead.over {
+		return 0
 	}
-	s.goesOn[e] = !ahead.over
-	return !ahead.over
+	return ahead.head.zxid
 }
 
 // A merger reads the logs of several servers as one.
@@ -195,7 +206,7 @@ func (m *merger) dropped(zxid int64) bool {
 		if s.over || s.head.zxid != zxid {
 			continue
 		}
-		if s.continues() {
+		if s.keeps() {
 			return false
 		}
 		has = s.dir

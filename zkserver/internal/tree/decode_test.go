@@ -7,7 +7,7 @@ import (
 )
 
 // FuzzLoadNode loads arbitrary bytes as a record of a node. An accepted record is written as it
-// was read, except for a TTL of zero or less, which means none.
+// was read, except for a TTL of zero or less, which means none. DecodeNode and DecodeChildren read the same.
 func FuzzLoadNode(f *testing.F) {
 	for _, n := range []*node{
 		{acl: openACL, data: []byte{}},
@@ -22,8 +22,16 @@ func FuzzLoadNode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string, part byte, record []byte) {
 		p := Part(part)
 		tr := New()
+		pzxid, errChildren := DecodeChildren(record)
+		data, stat, errNode := DecodeNode(record)
 		if err := tr.LoadNode(path, p, record); err != nil {
 			return
+		}
+		switch n := tr.loading.nodes[path]; {
+		case p == PartChildren && (errChildren != nil || pzxid != n.pzxid):
+			t.Errorf("DecodeChildren: %d, %v; want %d", pzxid, errChildren, n.pzxid)
+		case p == PartNode && (errNode != nil || !bytes.Equal(data, n.data) || stat.Czxid != n.czxid || stat.Mtime != n.mtime || stat.EphemeralOwner != n.owner):
+			t.Errorf("DecodeNode: %q, %+v, %v; want %+v", data, stat, errNode, n)
 		}
 		first := tr.loading.nodes[path].append(nil, p)
 		again := New()
