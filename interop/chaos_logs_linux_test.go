@@ -1,9 +1,9 @@
 package interop
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +18,7 @@ import (
 type logTenure struct {
 	lock, node     string
 	session, token int64
+	made           time.Duration // when its node was made
 	from, to       time.Duration
 	end            txlog.Type // how it ended; "" if it did not
 }
@@ -43,7 +44,7 @@ func readTenures(dirs []string, offset time.Duration, warn func(error)) (all []*
 		at := time.Duration(e.At.UnixNano()) - offset
 		switch t := open[key]; {
 		case e.Type == txlog.Acquired && t == nil:
-			t = &logTenure{lock: e.Lock, node: e.Place.Path, session: e.Place.Session, token: e.Place.Token, from: at, to: chaos.Never}
+			t = &logTenure{lock: e.Lock, node: e.Place.Path, session: e.Place.Session, token: e.Place.Token, made: time.Duration(e.Place.Since.UnixNano()) - offset, from: at, to: chaos.Never}
 			open[key], all = t, append(all, t)
 		case t != nil && e.Type != txlog.Acquired && e.Type != txlog.Kept && e.Type != txlog.Joined:
 			t.to, t.end = at, e.Type
@@ -81,11 +82,11 @@ func compareLogs(tenures []*logTenure, ops []chaos.Op) *logResult {
 		}
 	}
 	claimed := make(map[*logTenure]bool)
-	without := make(map[string][]chaos.Op) // attempts without a claim, by lock
+	tried := make(map[string][]chaos.Op) // attempts, by lock
 	for _, id := range sortedClaims(attempts) {
 		o := attempts[id]
+		tried[logLock(o.Lock)] = append(tried[logLock(o.Lock)], o)
 		if o.Outcome != chaos.OK {
-			without[logLock(o.Lock)] = append(without[logLock(o.Lock)], o)
 			continue
 		}
 		r.Claims++
@@ -100,7 +101,7 @@ func compareLogs(tenures []*logTenure, ops []chaos.Op) *logResult {
 	}
 	for _, t := range tenures {
 		if !claimed[t] {
-			r.unclaimed(t, without[logLock(t.lock)])
+			r.unclaimed(t, tried[logLock(t.lock)])
 		}
 	}
 	return r
@@ -151,18 +152,23 @@ func (r *logResult) claim(o chaos.Op, end time.Duration, tenures []*logTenure, b
 }
 
 // unclaimed explains a tenure without a claim.
-func (r *logResult) unclaimed(t *logTenure, without []chaos.Op) {
+func (r *logResult) unclaimed(t *logTenure, tried []chaos.Op) {
 	switch kind := chaosKind(t.lock); {
 	case kind == "once" || kind == "most" || kind == "shards":
 		r.Explained["tenures of calls that find the work done, or of workers"]++
 		return
-	case kind == "semaphore" && strings.HasSuffix(t.lock, "/locks"): // it looks like a lock while there are no permits yet
-		r.Explained["turnstiles of semaphores"]++
+	case kind == "semaphore" && strings.HasSuffix(t.lock, "/locks") || kind == "slots" && strings.HasSuffix(t.lock, "/slot-queue"):
+		r.Explained["turnstiles, which look like locks while there are no permits yet"]++
 		return
-	case slices.ContainsFunc(without, func(o chaos.Op) bool {
-		return o.Call <= t.to && (o.Return == chaos.Never || o.Outcome == chaos.Unknown || o.Return+time.Second >= t.from)
+	case slices.ContainsFunc(tried, func(o chaos.Op) bool {
+		return o.Outcome != chaos.OK && o.Call <= t.to && (o.Return == chaos.Never || o.Outcome == chaos.Unknown || o.Return+time.Second >= t.from)
 	}):
 		r.Explained["tenures of attempts that ended without the lock"]++
+		return
+	case (t.end == txlog.Expired || t.end == txlog.Closed || t.end == txlog.Removed) && slices.ContainsFunc(tried, func(o chaos.Op) bool {
+		return o.Token != t.token && o.Call <= t.made+logSlack && o.Return+logSlack >= t.made
+	}):
+		r.Explained["nodes that an attempt left in a session that was over, and acquired the lock with another one"]++
 		return
 	}
 	r.Different = append(r.Different, fmt.Sprintf("nobody claimed %+v", *t))
@@ -212,6 +218,7 @@ func TestChaosComparesClaimsWithLogs(t *testing.T) {
 		{"claimed too long", tenure(time.Second, 3*time.Second), []chaos.Op{held, over}, 1},
 		{"ended by a fault", tenure(time.Second, 3*time.Second), []chaos.Op{held, over, broken}, 0},
 		{"nobody", tenure(time.Second, 3*time.Second), nil, 1},
+		{"left in a session that was over", []*logTenure{{lock: lock, token: 3, made: 1500 * time.Millisecond, from: 3 * time.Second, to: 4 * time.Second, end: txlog.Expired}, tenure(1500*time.Millisecond, 4*time.Second)[0]}, []chaos.Op{held, over}, 0},
 		{"an attempt that was given up", tenure(time.Second, 3*time.Second), []chaos.Op{failed}, 0},
 	} {
 		if r := compareLogs(c.tenures, c.ops); len(r.Different) != c.want {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -78,16 +77,23 @@ func read(h *history) ([]Event, error) {
 	if err := readAll(); err != nil && !errors.Is(err, errUntil) {
 		return nil, err
 	}
-	var now []Event
+	var there []*Event
 	for _, of := range h.known {
-		for _, e := range of {
-			now = append(now, *e)
-		}
+		there = slices.AppendSeq(there, maps.Values(of))
 	}
-	slices.SortFunc(now, func(a, b Event) int {
+	sortEvents(there)
+	var now []Event
+	for _, e := range there {
+		now = append(now, *e)
+	}
+	return now, nil
+}
+
+// sortEvents orders events by lock and token.
+func sortEvents(all []*Event) {
+	slices.SortFunc(all, func(a, b *Event) int {
 		return cmp.Or(strings.Compare(a.Lock, b.Lock), cmp.Compare(a.Place.Token, b.Place.Token))
 	})
-	return now, nil
 }
 
 // readLogs reads the logs of Apache's servers.
@@ -181,7 +187,9 @@ func (h *history) start(made []string, zxid int64) error {
 			continue
 		}
 		h.known[path] = now
-		for _, e := range sorted(maps.Values(now)) {
+		there := slices.Collect(maps.Values(now))
+		sortEvents(there)
+		for _, e := range there {
 			e.Since, e.At = true, e.Place.Since
 			if err := h.cfg.Report(*e); err != nil {
 				return err
@@ -189,13 +197,6 @@ func (h *history) start(made []string, zxid int64) error {
 		}
 	}
 	return nil
-}
-
-// sorted orders events by lock and token.
-func sorted(events iter.Seq[*Event]) []*Event {
-	return slices.SortedFunc(events, func(a, b *Event) int {
-		return cmp.Or(strings.Compare(a.Lock, b.Lock), cmp.Compare(a.Place.Token, b.Place.Token))
-	})
 }
 
 // affected returns the paths whose locks a change of nodes can affect, each once.
