@@ -2,8 +2,6 @@ package interop
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -185,12 +183,6 @@ func (c *chaosRun) fromLogs(ops []chaos.Op) *logResult {
 	tenures = slices.DeleteFunc(tenures, func(t *logTenure) bool { return !strings.HasPrefix(t.lock, "/chaos/") })
 	r := compareLogs(tenures, ops)
 	r.Warnings = warnings
-	if os.Getenv("LG_KEEP") != "" { // DEBUG
-		for i, d := range c.z.DataDirs() {
-			exec.Command("cp", "-r", d, fmt.Sprintf("%s/%d", os.Getenv("LG_KEEP"), i)).Run()
-		}
-		os.WriteFile(os.Getenv("LG_KEEP")+"/diff", []byte(strings.Join(r.Different, "\n")), 0o600)
-	}
 	return r
 }
 
