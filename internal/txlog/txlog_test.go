@@ -227,8 +227,9 @@ func TestUncommittedTransactionIsLeftOut(t *testing.T) {
 		s.create(8, place(1))
 		return s
 	}
+	at := time.Date(2026, 11, 28, 3, 0, 4, 0, time.UTC).UnixMilli()
 	onward := func(s *scribe) {
-		s.zxid = second
+		s.zxid, s.at = second, at
 		s.delete(7, place(0))
 		s.close()
 	}
@@ -238,9 +239,7 @@ func TestUncommittedTransactionIsLeftOut(t *testing.T) {
 	s.close()
 	onward(begin(others))
 	s = newScribe(t, late, second+1) // a server that was added: it knows nothing of the time before
-	s.zxid, s.at = second, s.at+4000
-	s.delete(7, place(0))
-	s.close()
+	onward(s)
 
 	want := []string{
 		"/locks/job joined 3", "/locks/job acquired 3", "/locks/job joined 4",
@@ -252,6 +251,18 @@ func TestUncommittedTransactionIsLeftOut(t *testing.T) {
 			!strings.Contains(warnings[0], first) || !strings.Contains(warnings[0], others) {
 			t.Errorf("got %q, warnings %v; want %q", lines, warnings, want)
 		}
+	}
+
+	// The leader has come back far behind, and was given a snapshot instead: the transaction stays in its log.
+	back := t.TempDir()
+	s = begin(back)
+	s.delete(8, place(1))
+	if err := os.WriteFile(filepath.Join(back, "snapshot.100000000"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	onward(s)
+	if lines, warnings := tell(t, back, others); !slices.Equal(lines, want) || len(warnings) != 1 {
+		t.Errorf("after a snapshot: got %q, warnings %v; want %q", lines, warnings, want)
 	}
 
 	// It was committed: a server that went on has it, and the other one has lost a part of its log, or was given a snapshot.
@@ -267,7 +278,7 @@ func TestUncommittedTransactionIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines, warnings := tell(t, others, first); !slices.Contains(lines, "/locks/job left 4") || len(warnings) > 0 {
-		t.Errorf("after a snapshot: got %q, warnings %v", lines, warnings)
+		t.Errorf("the other one was given a snapshot: got %q, warnings %v", lines, warnings)
 	}
 	// Nobody went on: it is not known.
 	if lines, _ := tell(t, first); !slices.Contains(lines, "/locks/job left 4") {
