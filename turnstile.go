@@ -35,7 +35,7 @@ func (s *Semaphore) enter(ctx context.Context, n int, choose choice, wait bool) 
 	case wait && s.lock.heldPermit(ctx):
 		return nil, ErrDeadlock
 	}
-	turn, err := s.turnstile.enter(ctx, names.Mutex, wait)
+	turn, err := s.waiter(n).enter(ctx, names.Mutex, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +94,16 @@ func (s *Semaphore) enter(ctx context.Context, n int, choose choice, wait bool) 
 		}
 		v.stop()
 	}
+}
+
+// waiter returns the turnstile for a caller that needs n permits. Its node says so, for those who look for deadlocks.
+func (s *Semaphore) waiter(n int) *lock {
+	if n == 1 {
+		return &s.turnstile
+	}
+	l := s.turnstile
+	l.note.Needs = n
+	return &l
 }
 
 // A view is the state of a semaphore at some moment.

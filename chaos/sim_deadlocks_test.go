@@ -96,7 +96,7 @@ func (d *diner) lock(c *zk.Client, i int) (string, holdfast.Locker) {
 	case 0:
 		return path, holdfast.NewRWMutex(c, path, append(opts, holdfast.WithLayout(layout.Kazoo))...)
 	case 1:
-		return path, holdfast.NewSemaphore(c, path, 1, opts...).Locker(1)
+		return path, holdfast.NewSemaphore(c, path, 3, opts...).Locker(2) // no two at a time
 	}
 	return path, holdfast.NewMutex(c, path, opts...)
 }

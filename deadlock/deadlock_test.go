@@ -41,6 +41,8 @@ const (
 	readers // held by a reader; waiters are writers
 	semaphore
 	slots
+	permits // held by one that has one of three; waiters need all
+	pair    // the same with two slots
 	tree
 	kinds
 )
@@ -65,6 +67,10 @@ func (k kind) of(c *zk.Client, i int, waits bool, opts ...holdfast.Option) holdf
 		return holdfast.NewSemaphore(c, path, 2, opts...).Locker(2)
 	case slots:
 		return holdfast.NewSlots(c, path, 1, opts...).Locker(1)
+	case permits:
+		return holdfast.NewSemaphore(c, path, 3, opts...).Locker(map[bool]int{false: 1, true: 3}[waits])
+	case pair:
+		return holdfast.NewSlots(c, path, 2, opts...).Locker(map[bool]int{false: 1, true: 2}[waits])
 	case tree:
 		return holdfast.NewTree(c, path, opts...).Path("src/main.go")
 	}
@@ -283,6 +289,69 @@ func TestNoVictimWithoutACycle(t *testing.T) {
 				})
 			}
 			done.Wait()
+		})
+	}
+}
+
+// A waiter for one permit is behind one that needs all three, so it waits for the holder of one permit, though two are free. If
+// that holder waits for a lock of the waiter, the cycle has three members, and any of them can be the victim.
+func TestACycleOverTheQueueOfASemaphore(t *testing.T) {
+	for _, victim := range []string{"behind", "large", "holder"} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.NewServer()
+			opts := func(name string) []holdfast.Option {
+				if name == victim {
+					return []holdfast.Option{holdfast.WithOwner(name), deadlock.Detect()}
+				}
+				return []holdfast.Option{holdfast.WithOwner(name)}
+			}
+			large, behind, holder := srv.Client(), srv.Client(), srv.Client()
+			permits := func(c *zk.Client, name string, n int) holdfast.Locker {
+				return holdfast.NewSemaphore(c, pathOf(0), 3, opts(name)...).Locker(n)
+			}
+			one, err := permits(holder, "holder", 1).Lock(t.Context())
+			must(t, err)
+			b, err := mutex.of(behind, 1, false).Lock(t.Context())
+			must(t, err)
+			var closed time.Time // when the cycle has
+			var done sync.WaitGroup
+			wait := func(ctx context.Context, name string, l holdfast.Locker, held *holdfast.Hold) {
+				done.Go(func() {
+					h, err := l.Lock(ctx)
+					var cycle *deadlock.Error
+					switch {
+					case name != victim && err != nil:
+						t.Errorf("%s: %v", name, err)
+					case name != victim:
+						must(t, h.Unlock())
+					case !errors.As(err, &cycle) || len(cycle.Waits) != 3 || cycle.Waits[0].Waiter != victim:
+						t.Errorf("%s: %v; want a deadlock of three", name, err)
+					case time.Since(closed) > within:
+						t.Errorf("%s gives up after %v", name, time.Since(closed))
+					}
+					if held != nil {
+						_ = held.Unlock()
+					}
+				})
+				synctest.Wait()
+			}
+			wait(t.Context(), "large", permits(large, "large", 3), nil)
+			wait(b.Context(), "behind", permits(behind, "behind", 1), b)
+			time.Sleep(time.Minute)
+			closed = time.Now()
+			wait(one.Context(), "holder", holdfast.NewMutex(holder, pathOf(1), opts("holder")...), one)
+			over := make(chan struct{})
+			go func() {
+				done.Wait()
+				close(over)
+			}()
+			select {
+			case <-over:
+			case <-time.After(time.Minute):
+				t.Errorf("%s: the cycle lasts", victim)
+			}
+			srv.Close()
+			<-over
 		})
 	}
 }

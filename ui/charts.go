@@ -276,7 +276,7 @@ func (u *UI) cycle(v view, i int) cycleView {
 		how := "held by"
 		switch {
 		case s.Any:
-			how = fmt.Sprintf("any of %d permits, one of them held by", len(g.Locks[s.Wait.Lock].Permits))
+			how = fmt.Sprintf("%s of %d permits, one of them held by", g.Some(s.Wait), len(g.Locks[s.Wait.Lock].Permits))
 		case !g.Held(s.For):
 			how = "in the queue behind"
 		}

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -140,7 +141,11 @@ func sortedKeys(m map[string]string) (keys []string) {
 // behind says whom a waiter waits for.
 func behind(l *lock, p place) string {
 	if l.Counted() {
-		if p.Ref == len(l.holders) {
+		lacks := p.Needs - (l.Limit - len(l.holders))
+		switch {
+		case p.Ref == len(l.holders) && l.Limit > 0 && lacks > 1 && lacks <= len(l.holders):
+			return fmt.Sprintf("%d of %s", lacks, count(len(l.holders), "permit"))
+		case p.Ref == len(l.holders):
 			return "any of " + count(len(l.holders), "permit")
 		}
 		return who(l.Queue[p.Ref-1].Owner, l.Queue[p.Ref-1].Session)

@@ -6,7 +6,7 @@ func ofDevices() []mutant {
 	return []mutant{
 		{
 			number: 1640, bug: "callers of slots do not queue: the first for whom enough are free is served", where: "canhazgpu #3",
-			edits: []edit{{"turnstile.go", "s.turnstile.enter(ctx, names.Mutex, wait)", "s.turnstile.enter(ctx, names.Read, wait)"}},
+			edits: []edit{{"turnstile.go", "s.waiter(n).enter(ctx, names.Mutex, wait)", "s.waiter(n).enter(ctx, names.Read, wait)"}},
 			tests: []string{"TestSmallCallersDoNotStarveALargeOne", "TestDevices"},
 		},
 		{

@@ -59,7 +59,7 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 35, simulated: true, bug: "many count a semaphore's permits at the same time, and all come in", where: "kazoo #213",
-			edits: []edit{{"turnstile.go", "s.turnstile.enter(ctx, names.Mutex, wait)", "s.turnstile.enter(ctx, names.Read, wait)"}},
+			edits: []edit{{"turnstile.go", "s.waiter(n).enter(ctx, names.Mutex, wait)", "s.waiter(n).enter(ctx, names.Read, wait)"}},
 			tests: []string{"TestManyCallersUnderFaults"},
 		},
 		{

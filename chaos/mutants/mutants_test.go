@@ -113,6 +113,7 @@ func mutants() []mutant {
 		ofBoundedStore(),
 		ofCrashes(),
 		ofCycles(),
+		ofNeeds(),
 		ofEarlyEnds(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })

@@ -31,12 +31,14 @@ type Watch struct {
 	Place string
 	Held  []string
 
-	changes map[string]int32 // of the directories of these locks, before the last reading
-	next    time.Time        // of the next reading without a change
-	pause   time.Duration    // before it
-	rest    time.Time        // no reading before
-	credit  int              // readings after changes
-	earned  time.Time        // the last credit
+	changes map[string]int32           // of the directories of these locks, before the last reading, or when nobody had joined since
+	known   map[string]map[string]bool // of these directories, the children that there were before a reading; nil: not known
+	listed  map[string]map[string]bool // the children since
+	next    time.Time                  // of the next reading without a change
+	pause   time.Duration              // before it
+	rest    time.Time                  // no reading before
+	credit  int                        // readings after changes
+	earned  time.Time                  // the last credit
 	session int64
 	seen    bool // the last reading had places of the client
 	unseen  int  // readings that had none
@@ -52,14 +54,7 @@ type Found struct {
 }
 
 // Before returns a wait for the client.
-func (f *Found) Before() (before waitgraph.Step) {
-	for _, e := range f.Edges() {
-		if e.To == f.Self && slices.Contains(f.Cycle.Owners, e.Owner) {
-			return e.Step
-		}
-	}
-	return f.Cycle.Steps[0] // not reached: each owner of a cycle waits for each
-}
+func (f *Found) Before() waitgraph.Step { return f.Graph.Before(f.Cycle, f.Self) }
 
 // same reports whether both are of the same waits.
 func (f *Found) same(g *Found) bool {
@@ -79,7 +74,7 @@ const (
 	// A reading takes at most one part in share of the time.
 	share = 10
 	// burst is how many readings may follow changes at once, and earn the time after which there may be another.
-	burst, earn = 20, 5 * time.Second
+	burst, earn = 20, 2 * time.Second
 	// patience limits a reading, with those that confirm it. A server that is behind can take seconds for each of them.
 	patience = 30 * time.Second
 	// most is how many directories are looked at for changes, and mostNodes how many nodes a reading keeps.
@@ -121,7 +116,7 @@ func (w *Watch) look(ctx context.Context) (*Found, error) {
 	}
 	now := time.Now()
 	if session.ID() != w.session { // its places are new
-		w.session, w.changes, w.next, w.pause, w.credit, w.earned, w.unseen = session.ID(), nil, now, firstPause, burst, now, 0
+		w.session, w.changes, w.known, w.next, w.pause, w.credit, w.earned, w.unseen = session.ID(), nil, nil, now, firstPause, burst, now, 0
 	}
 	for ; w.credit < burst && now.Sub(w.earned) >= earn; w.earned = w.earned.Add(earn) {
 		w.credit++
@@ -132,8 +127,11 @@ func (w *Watch) look(ctx context.Context) (*Found, error) {
 	if due := !now.Before(w.next); due {
 		w.pause = min(2*w.pause, lastPause)
 	} else {
-		changed, err := w.changed(ctx)
-		if err != nil || !changed || w.credit == 0 {
+		if w.credit == 0 {
+			return w.told, nil
+		}
+		joined, err := w.joined(ctx)
+		if err != nil || !joined {
 			return w.told, err
 		}
 		if w.credit--; w.credit == burst-1 {
@@ -147,19 +145,57 @@ func (w *Watch) look(ctx context.Context) (*Found, error) {
 		w.unseen++
 		w.pause = step // there was no answer, or the server does not show the client's places yet
 	}
+	if err == nil {
+		w.learn()
+	}
 	end := time.Now()
 	w.rest = end.Add((share - 1) * end.Sub(now))
 	w.next = end.Add(w.pause)
 	return d, err
 }
 
-// changed reports whether one of the directories has changed.
-func (w *Watch) changed(ctx context.Context) (bool, error) {
+// joined reports whether somebody may have joined one of the queues. A node that has gone, such as that of a TryLock, closes
+// no cycle.
+func (w *Watch) joined(ctx context.Context) (bool, error) {
 	if len(w.changes) == 0 {
 		return false, nil
 	}
 	now, err := locks.Changes(ctx, w.Client, slices.Collect(maps.Keys(w.changes)))
-	return err == nil && !maps.Equal(now, w.changes), err
+	if err != nil || maps.Equal(now, w.changes) {
+		return false, err
+	}
+	if w.told != nil { // it may be over
+		return true, nil
+	}
+	var dirs []string
+	for dir, n := range now {
+		if n != w.changes[dir] {
+			dirs = append(dirs, dir)
+		}
+	}
+	if w.listed, err = locks.Children(ctx, w.Client, dirs); err != nil {
+		return false, err
+	}
+	for dir, names := range w.listed {
+		for name := range names {
+			if !w.known[dir][name] {
+				return true, nil
+			}
+		}
+	}
+	w.learn()
+	w.changes = now
+	return false, nil
+}
+
+// learn notes that the children that were listed need no reading.
+func (w *Watch) learn() {
+	if w.known == nil {
+		w.known = make(map[string]map[string]bool)
+	}
+	maps.Copy(w.known, w.listed)
+	w.listed = nil
+	maps.DeleteFunc(w.known, func(dir string, _ map[string]bool) bool { _, watched := w.changes[dir]; return !watched })
 }
 
 // read reads all locks. The changes of a directory must be read before its locks, so that none is missed: if there are

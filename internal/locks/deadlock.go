@@ -44,10 +44,13 @@ func Confirmed(ctx context.Context, c *zk.Client, found []waitgraph.Lock, layout
 	return waitgraph.Analyze(waitgraph.Replace(found, suspects, waitgraph.Stable(suspects, again))), nil
 }
 
-// Changes returns how often the children of each directory have changed, as the server shows it. A directory that does
-// not exist is left out, and so is one that cannot be read.
+// Changes returns how often the children of each directory have changed, as the server shows it. It is -1 if the directory
+// does not exist or cannot be read.
 func Changes(ctx context.Context, c *zk.Client, dirs []string) (map[string]int32, error) {
 	counts := make(map[string]int32)
+	for _, dir := range dirs {
+		counts[dir] = -1
+	}
 	err := newReader(c, nil).each(ctx, len(dirs), func(i int) zk.Op { return zk.GetOp(dirs[i]) }, func(i int, res zk.Result) error {
 		if res.Err == nil {
 			counts[dirs[i]] = res.Stat.Cversion
@@ -55,4 +58,20 @@ func Changes(ctx context.Context, c *zk.Client, dirs []string) (map[string]int32
 		return nil
 	})
 	return counts, err
+}
+
+// Children returns the names of the children of each directory, as the server shows them. A directory that does not exist, or
+// cannot be read, has none.
+func Children(ctx context.Context, c *zk.Client, dirs []string) (map[string]map[string]bool, error) {
+	all := make(map[string]map[string]bool)
+	for _, dir := range dirs {
+		all[dir] = make(map[string]bool)
+	}
+	err := newReader(c, nil).each(ctx, len(dirs), func(i int) zk.Op { return zk.ChildrenOp(dirs[i]) }, func(i int, res zk.Result) error {
+		for _, name := range res.Children {
+			all[dirs[i]][name] = true
+		}
+		return nil
+	})
+	return all, err
 }

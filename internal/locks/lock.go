@@ -69,6 +69,7 @@ type Place struct {
 	Within  int64  // the session whose command runs this session's program; 0: none
 	Process []byte // the process of its client, a proc.Group as it encodes itself; nil if it is not noted
 	Yields  bool   // its client gives up its wait if it is the victim of a deadlock
+	Needs   int    // of a waiter for permits or slots: how many; 0: one, as far as anybody knows
 	Revoked bool   // somebody has asked the holder to release it
 	Value   bool   // the data are the program's own, as those of a candidate are
 	Member  bool   // it does not hold the lock, and its program goes on meanwhile: a candidate, a worker of shards
@@ -214,7 +215,7 @@ func (l *Lock) Graph() waitgraph.Lock {
 	for i := range l.Queue {
 		p := &l.Queue[i]
 		place := waitgraph.Place{
-			Node: p.Path, Zxid: p.Zxid, Session: p.Session, Within: p.Within, Yields: p.Yields, Shared: p.Shared && !w.Counted, Idle: p.Member && l.idle, Candidate: p.Member && !l.idle, Kept: p.Kept,
+			Node: p.Path, Zxid: p.Zxid, Session: p.Session, Within: p.Within, Yields: p.Yields, Needs: p.Needs, Shared: p.Shared && !w.Counted, Idle: p.Member && l.idle, Candidate: p.Member && !l.idle, Kept: p.Kept,
 			Since: p.Since, Owner: p.Owner, Reason: p.Reason,
 		}
 		switch {

@@ -95,7 +95,7 @@ func limitIn(data []byte) int {
 func placeOf(path, name string, held, shared bool, res zk.Result) Place {
 	note := queue.ReadNote(res.Data)
 	_, ours := queue.ParseNote(res.Data)
-	p := Place{Zxid: res.Stat.Czxid, Within: note.Within, Process: note.Process, Yields: note.Yields, Revoked: note.Revoke}
+	p := Place{Zxid: res.Stat.Czxid, Within: note.Within, Process: note.Process, Yields: note.Yields, Needs: note.Needs, Revoked: note.Revoke}
 	p.Entry = holdfast.Entry{
 		Name: path[len(path)-len(name):], Path: path, Held: held, Kept: note.Kept, Shared: shared, Token: res.Stat.Czxid,
 		Session: res.Stat.EphemeralOwner, Since: time.UnixMilli(res.Stat.Ctime),

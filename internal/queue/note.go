@@ -25,6 +25,8 @@ type Note struct {
 	Token int64 `json:"token,omitempty"`
 	// Of is the limit that a waiter at the turnstile of a semaphore claims, or the number of slots; 0: it claims none.
 	Of int `json:"of,omitempty"`
+	// Needs is how many permits or slots that waiter waits for; 0: one.
+	Needs int `json:"needs,omitempty"`
 	// Since is when the tenure began, in milliseconds of the server's clock. A holder writes it when it
 	// has held the lock for a second.
 	Since int64 `json:"since,omitempty"`
@@ -48,7 +50,7 @@ type Note struct {
 
 // empty reports whether it says nothing.
 func (n Note) empty() bool {
-	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Expires == 0 && n.Of == 0 && n.Within == 0 && len(n.Process) == 0 && n.Sort == "" && n.Arrived == 0 && !n.Yields && !n.Kept && !n.Revoke
+	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Expires == 0 && n.Of == 0 && n.Needs == 0 && n.Within == 0 && len(n.Process) == 0 && n.Sort == "" && n.Arrived == 0 && !n.Yields && !n.Kept && !n.Revoke
 }
 
 // Encode returns the data of a node with this note.

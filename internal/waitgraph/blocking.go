@@ -80,24 +80,47 @@ func (b *Blocking) waits(o Owner) bool {
 	return slices.ContainsFunc(o.Waits, func(r Ref) bool { return !b.Place(r).Candidate })
 }
 
-// children returns the waits behind each owner. A wait for several owners is behind the one that ends it: the
-// last of them to proceed, or the first if one is enough.
+// children returns the waits behind each owner. A wait for several owners is behind the one that ends it, see last.
 func (b *Blocking) children() map[int][]Edge {
-	best := make(map[Ref]Edge)
-	for _, e := range b.Edges {
-		old, seen := best[e.Wait]
-		turn, bestTurn := b.Owners[e.To].Turn, b.Owners[old.To].Turn
-		if e.To != e.Owner && (!seen || e.Any && turn < bestTurn || !e.Any && turn > bestTurn) {
-			best[e.Wait] = e
-		}
-	}
 	below := make(map[int][]Edge)
-	for _, e := range b.Edges {
-		if best[e.Wait] == e && (!b.Place(e.Wait).Candidate || b.InCycle[e.Owner] > 0) {
+	for from := 0; from < len(b.Edges); {
+		wait := b.Edges[from].Wait
+		to := from
+		for to < len(b.Edges) && b.Edges[to].Wait == wait {
+			to++
+		}
+		if e, ok := b.last(b.Edges[from:to]); ok && (!b.Place(wait).Candidate || b.InCycle[e.Owner] > 0) {
 			below[e.To] = append(below[e.To], e)
 		}
+		from = to
 	}
 	return below
+}
+
+// last returns which of the edges of one wait ends it: the last one whose owner proceeds. If some of several permits are
+// enough, only as many of them count.
+func (b *Blocking) last(wait []Edge) (last Edge, found bool) {
+	var some []Edge
+	turn := func(e Edge) int { return b.Owners[e.To].Turn }
+	see := func(e Edge) {
+		if !found || turn(e) > turn(last) {
+			last, found = e, true
+		}
+	}
+	for _, e := range wait {
+		switch {
+		case e.To == e.Owner:
+		case e.Any:
+			some = append(some, e)
+		default:
+			see(e)
+		}
+	}
+	if len(some) > 0 {
+		slices.SortStableFunc(some, func(x, y Edge) int { return turn(x) - turn(y) })
+		see(some[min(b.Lacks(some[0].Wait), len(some))-1])
+	}
+	return last, found
 }
 
 // Blocked counts the owners behind an owner. Behind a cycle, it counts those that are in none.

@@ -3,6 +3,7 @@ package waitgraph
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -16,7 +17,8 @@ type Edge struct {
 }
 
 // Edges returns the waits between owners, sorted by owner and wait. It leaves out the waiters ahead that wait for
-// the same holders: the end of such a waiter lets nobody proceed.
+// the same holders: the end of such a waiter lets nobody proceed. A waiter ahead that lacks permits counts if enough are free
+// for the one behind it.
 func (g *Graph) Edges() (all []Edge) {
 	s := begin(g)
 	for o := range g.Owners {
@@ -37,26 +39,90 @@ func (s *solver) edges(owner int, visit func(Edge)) {
 				visit(Edge{Step{owner, w, r, any}, to})
 			}
 		}
-		for i := range l.Permits {
-			see(Ref{w.Lock, i, true}, len(l.Permits) > 1)
-		}
-		shared := l.Queue[w.Place].Shared && !l.Counted
-		nearest := -1
-		if shared { // the nearest writer waits for everybody ahead of it
-			for i := w.Place - 1; i >= 0; i-- {
-				if !l.Queue[i].Shared && !s.gone[s.queue[w.Lock][i]] {
-					nearest = i
-					see(Ref{w.Lock, i, false}, false)
-					break
-				}
+		lacks := l.Counted && l.lacks(w.Place, s.free[w.Lock]) > 0
+		if lacks {
+			for i := range l.Permits {
+				see(Ref{w.Lock, i, true}, s.Lacks(w) < len(l.Permits))
 			}
 		}
+		shared := l.Queue[w.Place].Shared && !l.Counted
+		nearest := s.nearest(w)
+		if nearest >= 0 {
+			see(Ref{w.Lock, nearest, false}, false)
+		}
 		for _, i := range s.hard[w.Lock] {
+			if l.Counted && s.granted[w.Lock][i] && (!lacks || l.need(i) == 0) {
+				continue // what it has is not needed
+			}
 			if i < w.Place && i != nearest && !(shared && l.Queue[i].Shared) {
 				see(Ref{w.Lock, i, false}, false)
 			}
 		}
 	}
+}
+
+// nearest returns the nearest waiter ahead that alone keeps a waiter from the lock, or -1: it waits for everybody ahead of it,
+// or for the holders. For a reader that is a writer. For a waiter for permits that lacks none it is one that lacks some.
+func (s *solver) nearest(w Ref) int {
+	l := &s.Locks[w.Lock]
+	switch {
+	case l.Counted && l.lacks(w.Place, s.free[w.Lock]) > 0:
+		return -1
+	case l.Counted:
+		return s.lacking(w.Lock)[w.Place]
+	case !l.Queue[w.Place].Shared:
+		return -1
+	}
+	for i := w.Place - 1; i >= 0; i-- {
+		if !l.Queue[i].Shared && !s.gone[s.queue[w.Lock][i]] {
+			return i
+		}
+	}
+	return -1
+}
+
+// lacking returns, for each waiter for permits, the nearest waiter ahead of it that lacks some, or -1.
+func (s *solver) lacking(lock int) []int {
+	c := &s.lacks[lock]
+	if c.ahead == nil || c.at != s.changes {
+		c.at, c.ahead = s.changes, c.ahead[:0]
+		nearest := -1
+		for i, owner := range s.queue[lock] {
+			c.ahead = append(c.ahead, nearest)
+			if !s.gone[owner] && !s.granted[lock][i] && s.Locks[lock].lacks(i, s.free[lock]) > 0 {
+				nearest = i
+			}
+		}
+	}
+	return c.ahead
+}
+
+// Lacks returns how many of the permits in use must be given back for a waiter, at least one.
+func (g *Graph) Lacks(r Ref) int {
+	l := &g.Locks[r.Lock]
+	return max(l.lacks(r.Place, l.limit()-len(l.Permits)), 1)
+}
+
+// Some says in a word how many of the permits in use must be given back for a waiter.
+func (g *Graph) Some(r Ref) string {
+	if n := g.Lacks(r); n > 1 {
+		return strconv.Itoa(n)
+	}
+	return "any"
+}
+
+// Before returns the wait of a member of a cycle for another one.
+func (g *Graph) Before(c *Cycle, owner int) (before Step) {
+	s := newSolver(g)
+	s.run()
+	for _, o := range c.Owners {
+		s.edges(o, func(e Edge) {
+			if e.To == owner {
+				before = e.Step
+			}
+		})
+	}
+	return before
 }
 
 // components returns the sets of stuck owners that reach each other (Tarjan's algorithm), among those that

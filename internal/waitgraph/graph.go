@@ -76,7 +76,7 @@ type Step struct {
 	Owner int
 	Wait  Ref  // the place of the owner that waits
 	For   Ref  // the place of the next owner that it waits for
-	Any   bool // it waits for any of several permits
+	Any   bool // it waits for some of several permits, see Graph.Lacks
 }
 
 // Analyze makes the graph of the locks.

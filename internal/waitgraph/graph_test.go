@@ -20,6 +20,8 @@ func reader(p Place) Place { p.Shared = true; return p }
 
 func within(p Place, outer int64) Place { p.Within = outer; return p }
 
+func needing(p Place, permits int) Place { p.Needs = permits; return p }
+
 func plain(path string, queue ...Place) Lock { return Lock{Path: path, Kind: "lock", Queue: queue} }
 
 func semaphore(path string, limit int, permits, waiters []Place) Lock {
@@ -70,6 +72,41 @@ func TestCycles(t *testing.T) {
 		{
 			"one permit for two waiters: the second is not stuck behind the first",
 			[]Lock{semaphore("s", 1, []Place{at(9, 1)}, []Place{at(1, 5), at(2, 6)}), plain("b", at(2, 2), at(4, 3))}, nil, 0,
+		},
+		{
+			"two permits of three: both holders are needed",
+			[]Lock{semaphore("s", 3, []Place{at(1, 1), at(3, 5)}, []Place{needing(at(2, 4), 3)}), plain("b", at(2, 2), at(1, 3))}, [][]int64{{1, 2}}, 2,
+		},
+		{
+			"two permits of three: the end of the holder that works is enough",
+			[]Lock{semaphore("s", 3, []Place{at(1, 1), at(3, 5)}, []Place{needing(at(2, 4), 2)}), plain("b", at(2, 2), at(1, 3))}, nil, 0,
+		},
+		{
+			"one client has two permits of three",
+			[]Lock{semaphore("s", 3, []Place{at(1, 1), at(1, 1)}, []Place{needing(at(2, 4), 2)}), plain("b", at(2, 2), at(1, 3))}, [][]int64{{1, 2}}, 2,
+		},
+		{
+			"a waiter behind one that needs more than are free",
+			[]Lock{semaphore("s", 3, []Place{at(1, 1)}, []Place{needing(at(3, 4), 3), at(2, 5)}), plain("b", at(2, 2), at(1, 3))}, [][]int64{{1, 2, 3}}, 3,
+		},
+		{
+			"a waiter behind one that needs no more than are free is behind that one's end only",
+			[]Lock{semaphore("s", 3, []Place{at(1, 1)}, []Place{needing(at(4, 4), 3), needing(at(3, 6), 2), at(2, 7)}), plain("b", at(2, 2), at(1, 3))},
+			[][]int64{{1, 2, 4}}, 4,
+		},
+		{
+			"a waiter behind one that needs more waits for permits alone if it lacks some, too",
+			[]Lock{semaphore("s", 3, []Place{at(1, 1), at(1, 1)}, []Place{needing(at(3, 4), 3), needing(at(2, 5), 2)}), plain("b", at(2, 2), at(1, 3))},
+			[][]int64{{1, 2}}, 2,
+		},
+		{
+			"a waiter that needs more permits than there are gives up when it is the first",
+			[]Lock{semaphore("s", 2, []Place{at(1, 1)}, []Place{needing(at(3, 4), 3), at(2, 5)}), plain("b", at(2, 2), at(1, 3), at(3, 6))}, nil, 0,
+		},
+		{"as many permits as are free", []Lock{semaphore("s", 3, []Place{at(1, 1)}, []Place{needing(at(2, 4), 2)}), plain("b", at(2, 2), at(1, 3))}, nil, 0},
+		{
+			"without a limit, the first waiter lacks one permit",
+			[]Lock{semaphore("s", 0, []Place{at(1, 1), at(3, 5)}, []Place{needing(at(2, 4), 2)}), plain("b", at(2, 2), at(1, 3))}, nil, 0,
 		},
 		{"without a limit, the permits are all in use", []Lock{semaphore("s", 0, []Place{at(1, 1)}, []Place{at(2, 4)}), plain("b", at(2, 2), at(1, 3))}, [][]int64{{1, 2}}, 2},
 		{"goroutines of two programs contend for one lock", []Lock{plain("a", at(1, 1), at(2, 2), at(1, 3), at(2, 4))}, nil, 0},
@@ -169,6 +206,14 @@ func TestTheYoungestOfThoseThatYield(t *testing.T) {
 		{"the older one", pair(at(2, 4), yields(at(1, 3))), 3},
 		{"a holder", []Lock{plain("a", yields(at(1, 1)), at(2, 4)), plain("b", yields(at(2, 2)), at(1, 3))}, 0},
 		{"behind the cycle", append(pair(at(2, 4), yields(at(1, 3))), plain("c", at(1, 5), yields(at(3, 6)))), 3},
+		{
+			"one that needs more, ahead of the cycle's waiter",
+			[]Lock{semaphore("s", 3, []Place{at(1, 1)}, []Place{yields(needing(at(3, 4), 3)), at(2, 5)}), plain("b", at(2, 2), at(1, 3))}, 4,
+		},
+		{
+			"one that needs more, and whose end does not help",
+			[]Lock{semaphore("s", 3, []Place{at(1, 1), at(1, 1)}, []Place{yields(needing(at(3, 4), 3)), needing(at(2, 5), 2)}), plain("b", at(2, 2), at(1, 3))}, 0,
+		},
 		{"threads", append(pair(yields(at(2, 4)), yields(at(1, 3))), plain("c", at(3, 5), yields(at(1, 6)))), 0},
 		{"a writer between readers", []Lock{plain("a", reader(at(1, 1)), yields(at(3, 3)), reader(at(2, 4))), plain("b", at(2, 2), at(1, 5))}, 3},
 	} {
@@ -219,13 +264,17 @@ func TestStableLeavesOutWhatHasChanged(t *testing.T) {
 
 // A future has the places that are left.
 type future struct {
-	locks []Lock
-	owner map[int64]int // by zxid
-	gone  map[int]bool
+	locks   []Lock
+	owner   map[int64]int // by zxid
+	several []bool        // the owner waits with several places at the beginning
+	gone    map[int]bool
 }
 
 func futureOf(g *Graph) *future {
 	f := &future{owner: make(map[int64]int), gone: make(map[int]bool)}
+	for _, o := range g.Owners {
+		f.several = append(f.several, len(o.Waits) > 1)
+	}
 	for li, l := range g.Locks {
 		for i, p := range l.Permits {
 			f.owner[p.Zxid] = g.OwnerOf(Ref{li, i, true})
@@ -236,6 +285,9 @@ func futureOf(g *Graph) *future {
 		l.Permits, l.Queue = slices.Clone(l.Permits), slices.Clone(l.Queue)
 		if l.Limit == 0 {
 			l.Limit = len(l.Permits)
+			if len(l.Queue) > 0 {
+				l.Limit += max(l.Queue[0].Needs, 1) - 1
+			}
 		}
 		f.locks = append(f.locks, l)
 	}
@@ -245,13 +297,31 @@ func futureOf(g *Graph) *future {
 // blockers returns those that place i of a queue waits for.
 func (f *future) blockers(l Lock, i int) (all []int) {
 	if l.Counted {
+		return f.permitBlockers(l, i)
+	}
+	for _, p := range l.Queue[:i] {
+		if !p.Shared || !l.Queue[i].Shared {
+			all = append(all, f.owner[p.Zxid])
+		}
+	}
+	return all
+}
+
+// permitBlockers returns the holders of permits, if too few are free. Of those ahead, it returns those that keep the place
+// from its permits: they lack permits themselves, or wait elsewhere, too.
+func (f *future) permitBlockers(l Lock, i int) (all []int) {
+	lacks := func(i int) bool {
+		n := max(l.Queue[i].Needs, 1)
+		return n <= l.Limit && n > max(l.Limit-len(l.Permits), 0)
+	}
+	if lacks(i) {
 		for _, p := range l.Permits {
 			all = append(all, f.owner[p.Zxid])
 		}
 	}
-	for _, p := range l.Queue[:i] {
-		if l.Counted || !p.Shared || !l.Queue[i].Shared {
-			all = append(all, f.owner[p.Zxid])
+	for j, p := range l.Queue[:i] {
+		if owner := f.owner[p.Zxid]; !lacks(i) && lacks(j) || f.several[owner] {
+			all = append(all, owner)
 		}
 	}
 	return all
@@ -264,8 +334,14 @@ func (f *future) play(owners int) {
 		waits := make(map[int]bool)
 		for li := range f.locks {
 			l := &f.locks[li]
-			for l.Counted && len(l.Queue) > 0 && len(l.Permits) < l.Limit {
-				l.Permits, l.Queue = append(l.Permits, l.Queue[0]), l.Queue[1:]
+			for l.Counted && len(l.Queue) > 0 {
+				n := max(l.Queue[0].Needs, 1)
+				if n > l.Limit {
+					n = 0 // it fails
+				} else if n > l.Limit-len(l.Permits) {
+					break
+				}
+				l.Permits, l.Queue = append(l.Permits, slices.Repeat(l.Queue[:1], n)...), l.Queue[1:]
 			}
 			for i, p := range l.Queue {
 				if l.Counted || len(f.blockers(*l, i)) > 0 {
@@ -372,7 +448,7 @@ func newWorld(rng *rand.Rand) *world {
 	for i := range 3 + rng.IntN(6) {
 		l := plain(fmt.Sprintf("/lock%d", i))
 		if rng.IntN(3) == 0 {
-			l.Counted, l.Kind, l.Limit = true, "semaphore", 1+rng.IntN(3)
+			l.Counted, l.Kind, l.Limit = true, "semaphore", 1+rng.IntN(4)
 		}
 		w.locks = append(w.locks, l)
 	}
@@ -389,12 +465,30 @@ func (w *world) ask(lock int, session, outer int64) bool {
 		l.Queue = append(l.Queue, p)
 		return !slices.ContainsFunc(l.Queue[:len(l.Queue)-1], func(q Place) bool { return !q.Shared || !p.Shared })
 	}
-	if len(l.Queue) == 0 && len(l.Permits) < l.Limit {
-		l.Permits = append(l.Permits, p)
+	if w.rng.IntN(2) == 0 {
+		p.Needs = 1 + w.rng.IntN(l.Limit)
+		if w.rng.IntN(20) == 0 {
+			p.Needs = l.Limit + 1 // somebody has changed the limit
+		}
+	}
+	if n := max(p.Needs, 1); len(l.Queue) == 0 && len(l.Permits)+n <= l.Limit {
+		l.Permits = append(l.Permits, slices.Repeat([]Place{p}, n)...)
 		return true
 	}
 	l.Queue = append(l.Queue, p)
 	return false
+}
+
+// take gives a session permits.
+func (w *world) take(l *Lock, session int64, permits int) {
+	w.zxid++
+	l.Permits = append(l.Permits, slices.Repeat([]Place{at(session, w.zxid)}, permits)...)
+}
+
+// join lets a session wait for permits.
+func (w *world) join(l *Lock, session int64, permits int) {
+	w.zxid++
+	l.Queue = append(l.Queue, needing(at(session, w.zxid), permits))
 }
 
 // The solver agrees with the reference on random states: also of sessions with threads, of commands within
@@ -475,29 +569,87 @@ func TestEveryPlantedCycleIsFound(t *testing.T) {
 		for i := range n {
 			l := plain(fmt.Sprintf("/planted%d", i))
 			if rng.IntN(3) == 0 {
-				l.Counted, l.Kind, l.Limit = true, "semaphore", 1
+				l.Counted, l.Kind, l.Limit = true, "semaphore", 1+rng.IntN(4)
 			}
 			w.locks = append(w.locks, l)
 		}
 		var want []int64
 		for i := range n {
 			want = append(want, 1+i)
-			w.ask(first+int(i), 1+i, 0)
+			if l := &w.locks[first+int(i)]; l.Counted {
+				w.take(l, 1+i, 1+rng.IntN(l.Limit))
+			} else {
+				w.ask(first+int(i), 1+i, 0)
+			}
 		}
 		for i := range n {
 			lock := first + int((i+1)%n)
-			w.ask(lock, 1+i, 0)
 			l := &w.locks[lock]
 			if !l.Counted {
+				w.ask(lock, 1+i, 0)
 				l.Queue[1].Shared = l.Queue[1].Shared && !l.Queue[0].Shared // readers do not wait for readers
+				continue
+			}
+			free := l.Limit - len(l.Permits)
+			if free > 0 && rng.IntN(2) == 0 { // it waits behind another one that needs more than are free
+				w.join(l, 300+i, free+1)
+				want = append(want, 300+i)
+				w.join(l, 1+i, 1+rng.IntN(free))
+			} else {
+				w.join(l, 1+i, free+1+rng.IntN(l.Limit-free))
 			}
 		}
-		w.ask(first, 200, 0) // behind the circle, not in it
+		slices.Sort(want)
+		if l := &w.locks[first]; l.Counted {
+			w.join(l, 200, l.Limit) // behind the circle, not in it
+		} else {
+			w.ask(first, 200, 0)
+		}
 		g := Analyze(w.locks)
 		if got := sessionsOf(g); len(got) != 1 || !slices.Equal(got[0], want) {
 			t.Fatalf("seed %d: %v; want %v in\n%+v", seed, got, want, w.locks)
 		}
 		compare(t, g)
+	}
+}
+
+// An owner comes into a cycle when somebody joins the queue of a lock that it holds, or that an owner holds that waits behind
+// it: also one that would have its permits if the owner did not need more than are free.
+func TestLocksBehindAWaiterThatNeedsSeveralPermits(t *testing.T) {
+	locks := []Lock{
+		semaphore("s", 4, []Place{at(9, 1), at(9, 1)}, []Place{needing(at(1, 4), 4), needing(at(2, 5), 3), at(3, 6)}),
+		plain("b", at(2, 2)), plain("c", at(3, 3)), plain("d", at(1, 7)),
+	}
+	g := Analyze(locks)
+	for session, want := range map[int64][]int{1: {1, 2, 3}, 2: {1, 2}, 3: {2}, 9: {0, 1, 2, 3}} {
+		o, ok := g.OwnerOfSession(session)
+		if got := g.HeldBehind(o); !ok || !slices.Equal(got, want) {
+			t.Errorf("behind session %d: %v, want %v", session, got, want)
+		}
+	}
+}
+
+// A waiter for permits is behind the holder that gives back the last one that it lacks.
+func TestWhoEndsAWaitForSeveralPermits(t *testing.T) {
+	for _, tt := range []struct {
+		needs int
+		want  int64
+	}{{1, 1}, {2, 2}, {3, 3}} {
+		b := Analyze([]Lock{
+			semaphore("s", 3, []Place{at(1, 1), at(2, 2), at(3, 3)}, []Place{needing(at(4, 4), tt.needs)}),
+			plain("a", at(1, 5), at(2, 6), at(3, 7)), // so they end one after the other
+		}).Blocking()
+		var got []int64
+		for o, owner := range b.Owners {
+			for _, e := range b.Below(o) {
+				if b.Locks[e.Wait.Lock].Path == "s" {
+					got = append(got, owner.Sessions[0])
+				}
+			}
+		}
+		if !slices.Equal(got, []int64{tt.want}) {
+			t.Errorf("a wait for %d permits is behind the sessions %d, want %d", tt.needs, got, tt.want)
+		}
 	}
 }
 

@@ -3,8 +3,9 @@
 //
 // The vertices are owners. An owner is a session, together with the sessions that run under its locks (see
 // [Place.Within]). An owner proceeds when all of its waits have ended, and then it releases all that it holds.
-// A waiter for a plain lock waits for every conflicting place ahead of it. A waiter for a permit waits for any
-// of the permits in use. So a cycle is a deadlock only if the owners cannot be taken out of the graph one
+// A waiter for a plain lock waits for every conflicting place ahead of it. A waiter for permits waits for as many of the
+// permits in use as it lacks, whoever gives them back, and for the waiters ahead of it that lack some, even if enough are free
+// for it: permits are given in the order of the queue. So a cycle is a deadlock only if the owners cannot be taken out of the graph one
 // after the other: [Analyze] removes all owners who can proceed until nobody is left who can. The owners that
 // stay are stuck, and the cycles among them are the strongly connected components.
 //
@@ -27,6 +28,7 @@ type Place struct {
 	// Candidate: it stands for an election. Its program may go on meanwhile, or not: it counts in cycles, and nobody blocks it.
 	Candidate bool
 	Yields    bool // its client gives up the wait if it is the victim, see Cycle.Yielder
+	Needs     int  // of a waiter for permits: how many; 0: one, as far as anybody knows
 	Kept      bool // its program has released the lock, and keeps it until somebody else joins the queue
 	Since     time.Time
 	Owner     string // for people
@@ -53,12 +55,34 @@ type lockKey struct{ path, layout string }
 
 func (l *Lock) key() lockKey { return lockKey{l.Path, l.Layout} }
 
-// free returns how many permits a waiter can take at once.
-func (l *Lock) free() int {
-	if l.Limit == 0 {
-		return 0
+// mostNeeds limits what a node can say that its waiter needs.
+const mostNeeds = 1 << 20
+
+func (p *Place) needs() int { return min(max(p.Needs, 1), mostNeeds) }
+
+// limit returns how many permits there are. If that is not known, the first waiter lacks one.
+func (l *Lock) limit() int {
+	if l.Limit > 0 || len(l.Queue) == 0 {
+		return l.Limit
 	}
-	return l.Limit - len(l.Permits)
+	return len(l.Permits) + l.Queue[0].needs() - 1
+}
+
+// need returns how many permits a waiter needs. It is 0 if there are not so many: then the waiter gives up when it is the
+// first in the queue.
+func (l *Lock) need(place int) int {
+	if n := l.Queue[place].needs(); n <= l.limit() {
+		return n
+	}
+	return 0
+}
+
+// lacks returns how many permits a waiter lacks if so many are free. After a cut of the limit, that is a negative number.
+func (l *Lock) lacks(place, free int) int {
+	if n := l.need(place); n > max(free, 0) {
+		return n - free
+	}
+	return 0
 }
 
 // Stable returns what was the same in two readings of the same locks, one after the other. Locks that were

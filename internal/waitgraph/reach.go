@@ -26,6 +26,9 @@ func (g *Graph) HeldBehind(owner int) (locks []int) {
 	for _, e := range g.Edges() {
 		waiting[e.To] = append(waiting[e.To], e.Owner)
 	}
+	for lock := range g.Locks {
+		g.smaller(lock, func(ahead, behind int) { waiting[ahead] = append(waiting[ahead], behind) })
+	}
 	seen := map[int]bool{owner: true}
 	for next := []int{owner}; len(next) > 0; next = next[1:] {
 		for _, r := range g.Owners[next[0]].Holds {
@@ -40,4 +43,23 @@ func (g *Graph) HeldBehind(owner int) (locks []int) {
 	}
 	slices.Sort(locks)
 	return slices.Compact(locks)
+}
+
+// smaller calls see with each waiter for permits and the nearest one ahead that needs more: when more permits are free, the
+// one ahead can be all that the other one waits for.
+func (g *Graph) smaller(lock int, see func(ahead, behind int)) {
+	l := &g.Locks[lock]
+	if !l.Counted {
+		return
+	}
+	var larger []int // places, each of which needs less than the one before it
+	for place := range l.Queue {
+		for len(larger) > 0 && l.need(larger[len(larger)-1]) <= l.need(place) {
+			larger = larger[:len(larger)-1]
+		}
+		if len(larger) > 0 {
+			see(g.queue[lock][larger[len(larger)-1]], g.queue[lock][place])
+		}
+		larger = append(larger, place)
+	}
 }

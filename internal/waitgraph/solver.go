@@ -10,10 +10,18 @@ type solver struct {
 	head    []int    // in each queue: no place before it can change
 	free    []int    // permits that are free
 	hard    [][]int  // in each queue: places that hold the lock, or whose owners wait elsewhere, too
+	lacks   []lacks  // of each lock, see lacking
 
+	changes int   // counts them
 	dirty   []int // locks to look at again
 	isDirty []bool
 	done    []change
+}
+
+// A lacks is what lacking has found, after so many changes.
+type lacks struct {
+	at    int
+	ahead []int
 }
 
 // A change is something to undo.
@@ -38,7 +46,7 @@ func begin(g *Graph) *solver {
 	s := &solver{
 		Graph: g, gone: make([]bool, len(g.Owners)), left: make([]int, len(g.Owners)),
 		granted: make([][]bool, len(g.Locks)), head: make([]int, len(g.Locks)), free: make([]int, len(g.Locks)),
-		isDirty: make([]bool, len(g.Locks)), hard: make([][]int, len(g.Locks)),
+		isDirty: make([]bool, len(g.Locks)), hard: make([][]int, len(g.Locks)), lacks: make([]lacks, len(g.Locks)),
 	}
 	for i := range g.Locks {
 		for place, owner := range g.queue[i] {
@@ -47,7 +55,7 @@ func begin(g *Graph) *solver {
 			}
 		}
 		s.granted[i] = make([]bool, len(g.Locks[i].Queue))
-		s.free[i] = g.Locks[i].free()
+		s.free[i] = g.Locks[i].limit() - len(g.Locks[i].Permits)
 		s.touch(i)
 	}
 	for i, o := range g.Owners {
@@ -72,6 +80,7 @@ func (s *solver) remove(owner int) {
 
 // give adds the permits of an owner to the free ones, or takes them back.
 func (s *solver) give(owner, sign int) {
+	s.changes++
 	for _, r := range s.Owners[owner].Holds {
 		if r.Permit {
 			s.free[r.Lock] += sign
@@ -79,8 +88,8 @@ func (s *solver) give(owner, sign int) {
 		s.touch(r.Lock)
 	}
 	for _, r := range s.Owners[owner].Waits {
-		if s.Locks[r.Lock].Counted && s.granted[r.Lock][r.Place] {
-			s.free[r.Lock] += sign
+		if l := &s.Locks[r.Lock]; l.Counted && s.granted[r.Lock][r.Place] {
+			s.free[r.Lock] += sign * l.need(r.Place)
 		}
 		s.touch(r.Lock)
 	}
@@ -88,10 +97,11 @@ func (s *solver) give(owner, sign int) {
 
 // grant ends the wait of a place. If its owner has no other waits, the owner proceeds.
 func (s *solver) grant(lock, place int) {
+	s.changes++
 	s.granted[lock][place] = true
 	s.done = append(s.done, change{'g', lock, place})
-	if s.Locks[lock].Counted {
-		s.free[lock]--
+	if l := &s.Locks[lock]; l.Counted {
+		s.free[lock] -= l.need(place)
 	}
 	owner := s.queue[lock][place]
 	if s.left[owner]--; s.left[owner] == 0 {
@@ -146,7 +156,7 @@ func (s *solver) scanPermits(lock int) {
 		if s.gone[owners[i]] || s.granted[lock][i] {
 			continue
 		}
-		if s.free[lock] < 1 {
+		if s.Locks[lock].lacks(i, s.free[lock]) > 0 {
 			break
 		}
 		s.grant(lock, i)
@@ -170,6 +180,7 @@ func (s *solver) try(owner int, look func()) {
 	for len(s.done) > mark {
 		c := s.done[len(s.done)-1]
 		s.done = s.done[:len(s.done)-1]
+		s.changes++
 		switch c.what {
 		case 'o':
 			s.give(c.first, -1)
@@ -177,8 +188,8 @@ func (s *solver) try(owner int, look func()) {
 		case 'g':
 			s.granted[c.first][c.then] = false
 			s.left[s.queue[c.first][c.then]]++
-			if s.Locks[c.first].Counted {
-				s.free[c.first]++
+			if l := &s.Locks[c.first]; l.Counted {
+				s.free[c.first] += l.need(c.then)
 			}
 		case 'h':
 			s.head[c.first] = c.then

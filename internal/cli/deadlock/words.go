@@ -56,7 +56,7 @@ func (w Words) Whose(o int) (text string, sessions []string) {
 func (w Words) How(s waitgraph.Step) string {
 	switch {
 	case s.Any:
-		return fmt.Sprintf("any of %d permits, one of them held by", len(w.Locks[s.Wait.Lock].Permits))
+		return fmt.Sprintf("%s of %d permits, one of them held by", w.Some(s.Wait), len(w.Locks[s.Wait.Lock].Permits))
 	case !w.Held(s.For):
 		return "in the queue behind"
 	}

@@ -48,7 +48,7 @@ type Place struct {
 	WaitingMS *int64    `json:"waiting_ms,omitempty"`
 	Position  int       `json:"position,omitempty"`
 	// For are the owners that a waiter waits for, without those in the queue that wait for the same. With
-	// any_of, one of them is enough.
+	// any_of, some of them are enough.
 	For   []int `json:"for,omitempty"`
 	AnyOf bool  `json:"any_of,omitempty"`
 }
@@ -164,8 +164,8 @@ func (w *waits) placeDocument(r waitgraph.Ref) Place {
 	}
 }
 
-// dot prints the graph for Graphviz. An arrow goes from a waiter to a holder. It is dashed if another
-// holder will do, too, and red within a cycle.
+// dot prints the graph for Graphviz. An arrow goes from a waiter to a holder. It is dashed if other
+// holders will do, too, and red within a cycle.
 func (w *waits) dot(out io.Writer, cycles bool) error {
 	var b strings.Builder
 	b.WriteString("digraph holdfast {\n\trankdir=LR;\n\tnode [shape=box];\n")

@@ -38,8 +38,8 @@ block others, the one that blocks most first, each with its waiters below it.
 
 An owner is a session. A holdfast run inside the command of another holdfast run belongs to the owner of the
 outer one, unless its environment was cleared (sudo, ssh). Two clients of one program are two owners.
-A waiter for a permit of a semaphore waits for all holders of permits. This is
-a deadlock only if none of the holders can proceed. graph assumes that the waiter needs one permit.
+A waiter for permits or slots waits for their holders: it is stuck if too few of these can proceed. It also waits for a
+waiter ahead that needs more than are free. graph assumes that a waiter of another library needs one.
 
 graph reads the locks one after the other, so a cycle in the first reading may never have existed. It reads
 the locks of each cycle again, and reports the cycle only if holders and waiters are the same nodes as before.

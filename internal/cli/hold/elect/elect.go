@@ -56,7 +56,8 @@ func (f *flags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.wait.Why, "why", "", "") // only to refuse it with a hint
 	f.who.RegisterName(cmd, "name of the candidate: the default of --value, and HOLDFAST_OWNER of the command")
 	cmd.Flags().StringArray("label", nil, "") // only to refuse it with a hint
-	for _, refused := range []string{"why", "label"} {
+	cmd.Flags().String("on-deadlock", "", "") // the same
+	for _, refused := range []string{"why", "label", "on-deadlock"} {
 		_ = cmd.Flags().MarkHidden(refused)
 	}
 	f.codes.RegisterBusy(cmd, "another candidate is ahead or the wait timed out")
@@ -105,6 +106,9 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 	case given("why"), given("label"):
 		return term.Usage("put the text into --value, which ls and status show, and observers read",
 			"elect: an election has no --%s: the node of a candidate has its value alone", firstGiven(cmd, "why", "label"))
+	case given("on-deadlock"):
+		return term.Usage("hold no lock around elect: let the command acquire it, with holdfast run --on-deadlock fail",
+			"elect: a candidate has no --on-deadlock: it waits as long as others lead, and its node does not say what its process holds")
 	case !f.observe && len(job.Dashless(args)) == 0:
 		return term.Usage("usage: "+cmd.UseLine(), "elect: no command given after the name, %q", term.Cut(args[0], 80))
 	}
@@ -251,7 +255,8 @@ with run: see holdfast run --help. --value is the text that observers read, such
 address. Use it instead of --why and --label: ls and status show it. elect does not wait for the time of run --min-hold.
 
 Of the flags of run, elect has --who, -E, --lost-exit-code and those for the wait, for the layout and for the end of
-the command. It has no -q and --status-file, and it runs no job once per period or key.
+the command. It has no -q and --status-file, and it runs no job once per period or key. It has no --on-deadlock: a candidate
+waits as long as others lead. So hold no lock around elect: let the command acquire it, with holdfast run --on-deadlock fail.
 
 With --prefer N, a candidate leads before those with a smaller number; without it, N is 0. If a less preferred candidate
 leads, it hands over when the preferred one has been in line for the time of --failback-after. The leader's setting counts,

@@ -74,6 +74,8 @@ func (f *flags) register(cmd *cobra.Command) {
 	f.who.Register(cmd)
 	f.codes.RegisterBusy(cmd, "--try finds no shard")
 	term.DurationVar(cmd.Flags(), &f.killAfter, "kill-after", "", defaultStopTime, "time from TERM to KILL when a shard moves, or a signal ends shard; 0 sends KILL at once")
+	cmd.Flags().String("on-deadlock", "", "") // only to refuse it with a hint
+	_ = cmd.Flags().MarkHidden("on-deadlock")
 	cmd.Flags().SetInterspersed(false)
 }
 
@@ -92,6 +94,8 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 		return term.Usage("give a shorter time", "--kill-after %v: want at most %v", f.killAfter, term.MaxDuration)
 	case cmd.Flags().Changed("busy-exit-code") && !f.wait.Try:
 		return term.Usage("add --try, or leave it out", "shard: --busy-exit-code needs --try: otherwise shard waits for its shards")
+	case cmd.Flags().Changed("on-deadlock"):
+		return term.Usage("give it to the holdfast run in the command, which waits for a lock", "shard: a worker has no --on-deadlock: it goes on with its other shards while it waits for one")
 	case len(job.Dashless(args)) == 0:
 		return term.Usage("usage: "+cmd.UseLine(), "shard: no command given after the name, %q", term.Cut(args[0], 80))
 	}
