@@ -231,10 +231,11 @@ func (n *nemesis) restart() bool {
 
 // kill removes a client without closing it, so the server keeps its session until it times out. A new
 // client takes its place.
-func (n *nemesis) kill() bool {
-	c := n.victim()
+func (n *nemesis) kill() bool { return n.killClient(n.victim()) }
+
+func (w *world) killClient(c *client) bool {
 	had := c.session.Swap(0) != 0
-	n.tell("killed: client %d", c.number)
+	w.tell("killed: client %d", c.number)
 	c.line.set(func(ln *line) { ln.cut = cut{true, true} })
 	c.zk.Load().Close()
 	c.line.breakAll(true)
@@ -243,24 +244,25 @@ func (n *nemesis) kill() bool {
 		ln.addrs = nil // the next client knows the servers in another order
 		ln.servers = append(ln.servers[1:], ln.servers[0])
 	})
-	c.zk.Store(n.dial(c.line, n.follow(c)))
+	c.zk.Store(w.dial(c.line, w.follow(c)))
 	return had
 }
 
-func (n *nemesis) expire() bool {
-	c := n.victim()
+func (n *nemesis) expire() bool { return n.expireClient(n.victim()) }
+
+func (w *world) expireClient(c *client) bool {
 	id := c.session.Load()
 	if id == 0 {
 		return false
 	}
-	n.log.Add(chaos.Op{Kind: chaos.Break, Session: id, Call: n.log.Now(), Return: chaos.Never})
-	n.mu.Lock()
-	if n.forced == nil {
-		n.forced = make(map[int64]bool)
+	w.log.Add(chaos.Op{Kind: chaos.Break, Session: id, Call: w.log.Now(), Return: chaos.Never})
+	w.mu.Lock()
+	if w.forced == nil {
+		w.forced = make(map[int64]bool)
 	}
-	n.forced[id] = true
-	n.mu.Unlock()
-	return n.servers.expire(id)
+	w.forced[id] = true
+	w.mu.Unlock()
+	return w.servers.expire(id)
 }
 
 // endedByForce reports whether a session was ended so that its client could not be told in time. It also

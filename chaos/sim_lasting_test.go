@@ -251,18 +251,33 @@ func (g *lasting) detached(ctx context.Context, c *client, rng *rand.Rand) {
 		}
 		return
 	}
-	o := chaos.Op{Client: c.number, Kind: chaos.Acquire, Lock: lastingPath, Type: chaos.Mutex, Call: g.log.Now(), Outcome: chaos.Unknown}
-	g.mu.Lock()
-	g.figures["detached"]++
-	o.Claim = 1_000_000 + g.figures["detached"] // apart from those of the log
-	g.mu.Unlock()
 	var expires time.Duration // mostly longer than a round trip, and sometimes shorter than an outage
 	if rng.IntN(2) == 0 {
 		expires = time.Duration(1+rng.ExpFloat64()*float64(g.timeout/4)) / time.Millisecond * time.Millisecond
 	}
+	o, got, over := g.detach(ctx, c, expires, rng.IntN(4) == 0)
+	if got.ID == "" {
+		return
+	}
+	lasts := time.Duration(rng.ExpFloat64() * float64(50*time.Millisecond))
+	if !got.Expires.IsZero() && rng.IntN(2) == 0 { // others remove it
+		lasts = time.Until(over) + 50*time.Millisecond
+		g.did("expired")
+	}
+	(&worker{}).sleep(ctx, lasts)
+	g.release(c, o, got.ID, over)
+}
+
+// detach takes the lock, detached. got.ID is "" if it was not acquired, and cannot be. It expires at over.
+func (g *lasting) detach(ctx context.Context, c *client, expires time.Duration, try bool) (o chaos.Op, got holdfast.Claim, over time.Time) {
+	o = chaos.Op{Client: c.number, Kind: chaos.Acquire, Lock: lastingPath, Type: chaos.Mutex, Call: g.log.Now(), Outcome: chaos.Unknown}
+	g.mu.Lock()
+	g.figures["detached"]++
+	o.Claim = 1_000_000 + g.figures["detached"] // apart from those of the log
+	g.mu.Unlock()
 	d := holdfast.NewDetached(c.zk.Load(), lastingPath, expires)
 	acquire := d.Lock
-	if rng.IntN(4) == 0 {
+	if try {
 		acquire = d.TryLock
 	}
 	got, err := acquire(ctx)
@@ -278,7 +293,7 @@ func (g *lasting) detached(ctx context.Context, c *client, rng *rand.Rand) {
 		m := idInError.FindStringSubmatch(err.Error())
 		if m == nil {
 			g.found("detached", lastingPath, "an uncertain lock without an id: %v", err)
-			return
+			return o, holdfast.Claim{}, over
 		}
 		got.ID = m[1]
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
@@ -294,22 +309,16 @@ func (g *lasting) detached(ctx context.Context, c *client, rng *rand.Rand) {
 	}
 	g.log.Add(o)
 	if got.ID == "" {
-		return
+		return o, holdfast.Claim{}, over
 	}
-	over := time.Now().Add(time.Hour)
+	over = time.Now().Add(time.Hour)
 	if !got.Expires.IsZero() {
 		over = got.Expires
 		end := o // it may be removed from now on
 		end.Kind, end.Call, end.Return, end.Outcome = chaos.Release, over.Sub(g.began), chaos.Never, chaos.Unknown
 		g.log.Add(end)
 	}
-	lasts := time.Duration(rng.ExpFloat64() * float64(50*time.Millisecond))
-	if !got.Expires.IsZero() && rng.IntN(2) == 0 { // others remove it
-		lasts = time.Until(over) + 50*time.Millisecond
-		g.did("expired")
-	}
-	(&worker{}).sleep(ctx, lasts)
-	g.release(c, o, got.ID, over)
+	return o, got, over
 }
 
 // release unlocks a detached lock until that is acknowledged. If it is not known whether the lock is held, its last

@@ -21,7 +21,8 @@ import (
 // connection has its own random numbers, so that one client's traffic does not change another's.
 type network struct {
 	seed   uint64
-	secret bool // frames are encrypted, and not inspected
+	secret bool  // frames are encrypted, and not inspected
+	plan   *plan // decides instead of chance; nil in most worlds
 
 	mu    sync.Mutex // guards the fields below and those of the lines
 	hosts []host     // by server; nil while one is down
@@ -154,6 +155,9 @@ func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	k.down.init(k)
 	k.up.way, k.down.way, k.lag = ln.region.ways(k.rng)
 	wait := ln.untilSlot() + k.up.delay() + k.up.delay() // not down: the server answers at once, however far it lags
+	if n.plan != nil {
+		wait = n.plan.dials(ln)
+	}
 	ln.attempts++
 	k.word.Store(n.secret)
 	n.mu.Unlock()
@@ -165,6 +169,9 @@ func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		c, h, refusal := ln.isCut(k.server), n.hosts[k.server], ln.untilSlot()
 		n.mu.Unlock()
 		wait = 100 * time.Millisecond
+		if n.plan != nil && (c.up || c.down || h == nil) {
+			return nil, syscall.ECONNREFUSED
+		}
 		if c.up || c.down {
 			continue
 		}
@@ -297,6 +304,8 @@ func (k *link) request(frame []byte) []byte {
 	switch {
 	case r.Err() != nil:
 		return frame
+	case n.plan.loses(k, &k.up, h.Op, 0):
+		return nil
 	case k.line.throttled && throttles(h.Op):
 		// The server is asked something else, so that the answer comes in order.
 		k.line.throttles++
@@ -360,6 +369,10 @@ func (k *link) reply(frame []byte, first bool) []byte {
 	delete(k.made, h.Xid)
 	k.mu.Unlock()
 	n.mu.Lock()
+	if n.plan.loses(k, &k.down, zkproto.Op(h.Xid), h.Err) {
+		n.mu.Unlock()
+		return nil
+	}
 	n.committed(h.Zxid)
 	if made && h.Err == zkproto.CodeOK {
 		var m zkproto.CreateResponse

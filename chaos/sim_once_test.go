@@ -136,6 +136,10 @@ func (o *onces) choose(rng *rand.Rand) *onceKey {
 		n := int(time.Since(o.began) / time.Second)
 		key = fmt.Sprintf("fire %d", max(0, n-int(rng.ExpFloat64()*2)))
 	}
+	return o.key(w, key)
+}
+
+func (o *onces) key(w onceWay, key string) *onceKey {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	id := w.path + "?" + key

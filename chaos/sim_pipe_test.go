@@ -68,6 +68,9 @@ func (p *pipe) enqueue(k packet) {
 // delay returns how long a frame takes. The network's mutex must be held.
 func (p *pipe) delay() time.Duration {
 	ln, rng := p.link.line, p.link.rng
+	if plan := ln.net.plan; plan != nil {
+		return plan.delay(p)
+	}
 	d, lost := p.way.take(rng)
 	ln.lostFrames += lost
 	if ln.slow > 0 {

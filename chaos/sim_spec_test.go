@@ -5,6 +5,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"holdfast/chaos"
@@ -181,7 +182,7 @@ func (w *world) queued(q queues, moves map[string][]move) {
 		at := w.many.began.Add(c.at).Sub(w.began)
 		for _, f := range d.fired {
 			lock, has := q.dirs[path.Dir(f.event.Path)]
-			if !has {
+			if !has || strings.HasPrefix(path.Base(f.event.Path), ".") { // the latter has records, no place
 				continue
 			}
 			reader, known := q.reader(lock, f.event.Path)

@@ -124,7 +124,12 @@ func simulate(t *testing.T, seed uint64, o options) result {
 		w = newWorld(seed, o)
 		w.run(o)
 	})
-	r := result{Seed: seed, Virtual: w.virtual, Commits: w.commits, Faults: w.faults, Onces: w.onces, Observed: w.audit.told["held"], ops: w.log.Ops(), trace: w.trace, Violations: w.wrong}
+	return w.judge()
+}
+
+// judge returns what a world that is over has done, and what is wrong with that.
+func (w *world) judge() result {
+	r := result{Seed: w.seed, Virtual: w.virtual, Commits: w.commits, Faults: w.faults, Onces: w.onces, Observed: w.audit.told["held"], ops: w.log.Ops(), trace: w.trace, Violations: w.wrong}
 	for _, ln := range w.net.lines {
 		r.Lossy += ln.lostFrames
 		r.Behind += ln.refused

@@ -34,6 +34,7 @@ type mutant struct {
 	args   []string // for the tests' binary
 
 	simulated bool // the simulation in chaos finds it, too
+	explored  bool // the scenes in chaos find it, too
 
 	took time.Duration // of all tries
 }
