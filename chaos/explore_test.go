@@ -131,7 +131,7 @@ func total(counts []int) (n int) {
 }
 
 func replayCommand(scene, schedule string) string {
-	return fmt.Sprintf("go test ./chaos -run '^TestExplore$' -v -scene '%s' -schedule %s", scene, schedule)
+	return fmt.Sprintf("go test ./chaos -run '^TestExplore$' -v -scene '%s' -schedule %s -times 20", scene, schedule)
 }
 
 func sceneOf(t *testing.T, name string) scene {
@@ -144,14 +144,19 @@ func sceneOf(t *testing.T, name string) scene {
 	return scene{}
 }
 
-// replaySchedule runs one schedule, and tells everything.
+// replaySchedule runs one schedule until it fails, as often as -times says, and tells everything of the last run.
 func replaySchedule(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	of, err := parseSchedule(*scheduleFlag)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := explore(t, sceneOf(t, *sceneFlag), of, true)
+	var x explored
+	for range *timesFlag {
+		if x = explore(t, sceneOf(t, *sceneFlag), of, true); len(x.Violations) > 0 {
+			break
+		}
+	}
 	for _, line := range x.trace {
 		t.Log(line)
 	}
