@@ -308,7 +308,7 @@ func TestSchedulesAreReplayed(t *testing.T) {
 		for i, kind := range kinds {
 			of := schedule{{(2*i + 1) * len(points) / (2 * len(kinds)), kind}}
 			all++
-			if explore(t, s, of, false).order == explore(t, s, of, false).order {
+			if a, b := explore(t, s, of, false), explore(t, s, of, false); a.order == b.order {
 				same++
 			} else {
 				t.Logf("%s, schedule %v: two runs are different", s.name, of)
