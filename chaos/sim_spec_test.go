@@ -78,11 +78,13 @@ type queues struct {
 	dirs    map[string]string // directory to the name of the lock in histories
 	writers map[string]bool   // the lock has no readers: every place excludes all others
 	readers map[string]bool   // by the skeleton of a name: it is one of a reader, or of a writer
+
+	forced map[int64]time.Duration // sessions that somebody has ended, and when: a request on its way may join still
 }
 
 // queues finds the locks with a queue, and learns the names of readers and writers from the claims.
 func (w *world) queues(ops []chaos.Op) queues {
-	q := queues{make(map[string]string), make(map[string]bool), make(map[string]bool)}
+	q := queues{make(map[string]string), make(map[string]bool), make(map[string]bool), make(map[int64]time.Duration)}
 	types := make(map[string]chaos.LockType)
 	numbered := make(map[string]bool)
 	for _, o := range ops {
@@ -140,6 +142,7 @@ func (q queues) claimed(ops []chaos.Op) map[string][]move {
 		switch {
 		case o.Kind != chaos.Break:
 		case o.Session != 0:
+			q.forced[o.Session] = o.Call
 			for lock := range moves {
 				excuse(lock, o.Call, func(l *spec.Lock) { l.Forced(o.Session) })
 			}
@@ -195,7 +198,13 @@ func (w *world) queued(q queues, moves map[string][]move) {
 				stat := d.nodes[f.event.Path].stat
 				tokens[f.event.Path] = stat.Czxid
 				m.step = func(l *spec.Lock) error {
-					return l.Join(spec.Place{Token: stat.Czxid, Session: stat.EphemeralOwner, Shared: reader})
+					if err := l.Join(spec.Place{Token: stat.Czxid, Session: stat.EphemeralOwner, Shared: reader}); err != nil {
+						return err
+					}
+					if since, forced := q.forced[stat.EphemeralOwner]; forced && since <= at {
+						l.Forced(stat.EphemeralOwner)
+					}
+					return nil
 				}
 			case f.event.Type == zkproto.EventNodeDeleted && token != 0:
 				delete(tokens, f.event.Path)
