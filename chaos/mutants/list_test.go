@@ -9,7 +9,7 @@ func ofTheList() []mutant {
 			tests: []string{"TestNodeThatIsRemovedBeforeTheListIsNoHold"},
 		},
 		{
-			number: 2, simulated: true, bug: "a create whose answer was lost is made again, without a look for the first node", where: "samuel #229, zktools #2, accumulo #1086",
+			number: 2, simulated: true, explored: true, bug: "a create whose answer was lost is made again, without a look for the first node", where: "samuel #229, zktools #2, accumulo #1086",
 			edits: []edit{{"internal/queue/join.go", "listed, err := p.find(ctx)\n\t\t\tswitch", "listed, err := []string(nil), p.Session.Context().Err()\n\t\t\tswitch"}},
 			tests: []string{"TestLostConnectionsAtAnyPointLeaveNoOrphan"},
 		},
@@ -24,13 +24,13 @@ func ofTheList() []mutant {
 			tests: []string{"TestOwnNodeOfADyingSessionIsWaitedFor"},
 		},
 		{
-			number: 4, simulated: true, bug: "a node ahead that has gone before it could be watched is waited for", where: "CURATOR-527, helix PR #44, samuel PR #10",
+			number: 4, simulated: true, explored: true, bug: "a node ahead that has gone before it could be watched is waited for", where: "CURATOR-527, helix PR #44, samuel PR #10",
 			edits: []edit{{"internal/queue/await.go", "// it went before we could look\n\t\t\tp.ahead, err = p.nearGone(ctx, a, a.Last())",
 				"// it went before we could look\n\t\t\t<-ctx.Done()\n\t\t\terr = context.Cause(ctx)"}},
 			tests: []string{"TestPredecessorThatVanishesBeforeTheWatch"},
 		},
 		{
-			number: 5, simulated: true, bug: "a delete whose answer was lost is not repeated", where: "CURATOR-486, CURATOR-678, kazoo #732",
+			number: 5, simulated: true, explored: true, bug: "a delete whose answer was lost is not repeated", where: "CURATOR-486, CURATOR-678, kazoo #732",
 			edits: []edit{{"internal/queue/remove.go", "\t\t\tdoubt = true\n", "\t\t\treturn nil\n"}},
 			tests: []string{"TestUnlockOutlastsALostConnection", "TestLostConnectionsAtAnyPointLeaveNoOrphan"},
 		},
