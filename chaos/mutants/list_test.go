@@ -35,7 +35,7 @@ func ofTheList() []mutant {
 			tests: []string{"TestUnlockOutlastsALostConnection", "TestLostConnectionsAtAnyPointLeaveNoOrphan"},
 		},
 		{
-			number: 6, simulated: true, bug: "a wait that ends leaves its node", where: "CURATOR-79, CURATOR-62, zk-ruby #49",
+			number: 6, simulated: true, explored: true, bug: "a wait that ends leaves its node", where: "CURATOR-79, CURATOR-62, zk-ruby #49",
 			edits: []edit{{"lock.go", "p.Leave(ctx) // or all", "_ = p // or all"}},
 			tests: []string{"TestCancelledWaitLeavesNoNode", "TestOneHolderAtATimeFirstComeFirstServed"},
 		},
