@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
@@ -32,6 +33,8 @@ type Owner struct {
 	Stuck    bool     `json:"stuck"` // in a cycle or behind one
 	Holds    []Place  `json:"holds"`
 	Waits    []Place  `json:"waits"`
+	// ProcessGone: a process of it has ended, and its session is about to. That is known on its machine alone.
+	ProcessGone bool `json:"process_gone,omitempty"`
 }
 
 // A Place is a lock that an owner holds or waits for.
@@ -117,7 +120,7 @@ func (w *waits) document(cycles bool) Document {
 			continue
 		}
 		text, sessions := w.words.Whose(o)
-		od := Owner{ID: number, Owner: text, Sessions: append([]string{}, sessions...), Stuck: owner.Stuck, Holds: []Place{}, Waits: []Place{}}
+		od := Owner{ID: number, Owner: text, Sessions: append([]string{}, sessions...), Stuck: owner.Stuck, Holds: []Place{}, Waits: []Place{}, ProcessGone: w.gone(o)}
 		for _, r := range owner.Holds {
 			od.Holds = append(od.Holds, w.placeDocument(r))
 		}
@@ -173,6 +176,9 @@ func (w *waits) dot(out io.Writer, cycles bool) error {
 	for o := range w.Owners {
 		if n, ok := shown[o]; ok {
 			text, sessions := w.words.Whose(o)
+			if w.gone(o) {
+				sessions = append(sessions, strings.TrimPrefix(show.ProcessGone, ", "))
+			}
 			label := strings.Join(append([]string{term.Cut(text, 100)}, sessions...), "\n")
 			color := ""
 			if w.InCycle[o] > 0 {
