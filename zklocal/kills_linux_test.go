@@ -23,7 +23,7 @@ import (
 	"holdfast/zkserver"
 )
 
-var hostKills = flag.Int("host-kills", 12, "how often TestKilledHostsKeepTheLivingAlone kills the host")
+var hostKills = flag.Int("host-kills", 10, "how often TestKilledHostsKeepTheLivingAlone kills the host")
 
 func init() {
 	moreRoles["host of one machine"] = hostOfOneMachine
@@ -185,8 +185,20 @@ func (s *siege) onlyTheLiving() {
 }
 
 // acknowledgedAreThere checks that no node that a writer was told of is lost.
-func (s *siege) acknowledgedAreThere() (n int) {
+func (s *siege) acknowledgedAreThere() int {
 	s.Helper()
+	var acknowledged []string // before the list, since the living go on
+	for _, pid := range s.pids {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(s.dir), fmt.Sprintf("acknowledged-%d", pid)))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			s.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if path, whole := strings.CutSuffix(line, "\n"); whole {
+				acknowledged = append(acknowledged, path)
+			}
+		}
+	}
 	names, _, err := s.client.Children(s.Context(), "/")
 	if err != nil {
 		s.Fatal(err)
@@ -195,20 +207,12 @@ func (s *siege) acknowledgedAreThere() (n int) {
 	for _, name := range names {
 		there["/"+name] = true
 	}
-	for _, pid := range s.pids {
-		text, err := os.ReadFile(filepath.Join(filepath.Dir(s.dir), fmt.Sprintf("acknowledged-%d", pid)))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			s.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
-			if path, whole := strings.CutSuffix(line, "\n"); whole {
-				if n++; !there[path] {
-					s.Errorf("%s was acknowledged, and is lost", path)
-				}
-			}
+	for _, path := range acknowledged {
+		if !there[path] {
+			s.Errorf("%s was acknowledged, and is lost", path)
 		}
 	}
-	return n
+	return len(acknowledged)
 }
 
 // sessions returns how many sessions the host has.
