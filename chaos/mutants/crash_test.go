@@ -69,7 +69,7 @@ func ofCrashes() []mutant {
 		{
 			number: 1415, bug: "the next host does not know the processes of sessions", where: "–",
 			edits: []edit{{"zkserver/server.go", "\t\ts.watchGroup(sess)\n", "\t\t_ = sess\n"}},
-			pkg:   pkg, tests: []string{"TestNextHostEndsTheSessionsOfTheDead"},
+			pkg:   pkg, tests: []string{"TestNextHostEndsTheSessionsOfTheDead", "TestKilledHostsKeepTheLivingAlone"},
 		},
 		{
 			number: 1416, bug: "a run forgets its watchdog: the next holder starts beside the dying job", where: "–",

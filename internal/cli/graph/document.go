@@ -3,6 +3,7 @@ package graph
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,6 +151,12 @@ func (w *waits) document(cycles bool) Document {
 		d.Cycles = append(d.Cycles, cd)
 	}
 	return d
+}
+
+// gone reports whether a process of an owner has ended, although its session lasts.
+func (w *waits) gone(o int) bool {
+	owner := w.Owners[o]
+	return slices.ContainsFunc(slices.Concat(owner.Holds, owner.Waits), func(r waitgraph.Ref) bool { return locks.Gone([]byte(w.Place(r).Process)) })
 }
 
 func (w *waits) placeDocument(r waitgraph.Ref) Place {

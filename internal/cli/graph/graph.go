@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -172,12 +171,6 @@ func (w *waits) owner(o int) string {
 		return w.words.Owner(o) + show.ProcessGone
 	}
 	return w.words.Owner(o)
-}
-
-// gone reports whether a process of an owner has ended, although its session lasts.
-func (w *waits) gone(o int) bool {
-	owner := w.Owners[o]
-	return slices.ContainsFunc(slices.Concat(owner.Holds, owner.Waits), func(r waitgraph.Ref) bool { return locks.Gone([]byte(w.Place(r).Process)) })
 }
 
 // step describes a wait.
