@@ -37,7 +37,7 @@ func TestTopSaysThatAProcessIsGone(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	m.mustShow(t, "> a", "── a is held by ann for 1m, process gone", "ann, process gone  ") // without another reading
+	m.mustShow(t, "> a", "── a is held by ann for 1m, process gone", "holder    ann, process gone  ") // without another reading
 	if screen := m.drawn(); strings.Contains(screen, "bob, process gone") {
 		t.Errorf("nothing is known of bob:\n%s", screen)
 	}
