@@ -35,7 +35,9 @@ type Leader struct {
 // NewElection names the election at path. See [NewMutex].
 func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 	o := newOptions("an Election", opts)
-	return &Election{newLock(c, path, queue.Lock, o)}
+	l := newLock(c, path, queue.Lock, o)
+	l.Queue.Process = o.note.Process
+	return &Election{l}
 }
 
 // Path is the path of the lock.
@@ -99,7 +101,7 @@ func (e *Election) candidate(value []byte) lock {
 	if q.Grammar.Mutex.Unique() {
 		q.value = append([]byte{}, value...)
 	} else {
-		q.note = queue.Note{Value: value}
+		q.note = queue.Note{Value: value, Process: q.note.Process}
 	}
 	return q
 }

@@ -26,7 +26,7 @@ func init() {
 	lend.WithProcess = func(group []byte) any {
 		return Option(func(o *options) {
 			o.note.Process = group
-			o.set(setWithin, len(group) > 0)
+			o.set(setProcess, len(group) > 0)
 		})
 	}
 	lend.WithDetection = func(detect func(context.Context, lend.Wait) error) any {

@@ -65,6 +65,9 @@ type lock struct {
 
 func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
 	l := lock{Queue: &queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl, Preference: o.preferred}, options: o}
+	if o.value != nil {
+		l.Queue.Process = o.note.Process // the nodes have no note
+	}
 	if o.handoffs > 0 || o.keep > 0 {
 		l.line = tenure.NewKey(c, o.line(path))
 	}

@@ -60,7 +60,7 @@ const (
 	setOwner setting = 1 << iota
 	setReason
 	setLabels
-	setWithin // see lend.WithinSession and lend.WithProcess; not exported
+	setWithin // see lend.WithinSession; not exported
 	setValue
 	setACL
 	setLayout
@@ -72,6 +72,7 @@ const (
 	setSupersede
 	setQueueMax
 	setPreference
+	setProcess // see lend.WithProcess; not exported
 
 	setNote = setOwner | setReason | setLabels
 )
@@ -79,7 +80,7 @@ const (
 // settings are the names of the options, in the order of their bits.
 var settings = [...]string{
 	"WithOwner", "WithReason", "WithLabels", "WithinSession", "WithValue", "WithACL", "WithLayout", "WithObserver", "Reentrant",
-	"WithLocalHandoff", "WithKeep", "deadlock.Detect", "WithSupersede", "WithQueueMax", "WithPreference",
+	"WithLocalHandoff", "WithKeep", "deadlock.Detect", "WithSupersede", "WithQueueMax", "WithPreference", "WithProcess",
 }
 
 // apart are the options that go with none of the others in the list: the nodes of WithSupersede and WithQueueMax carry
@@ -88,16 +89,16 @@ const apart = setSupersede | setQueueMax | setValue | setHandoff | setKeep
 
 // takes has the options that each kind of lock can honour, by the words for the kind in messages.
 var takes = map[string]setting{
-	"a Mutex":     setNote | setWithin | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep | setDetection | setSupersede | setQueueMax,
-	"an RWMutex":  setNote | setWithin | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep | setDetection | setSupersede | setQueueMax,
-	"a Semaphore": setNote | setWithin | setValue | setACL | setLayout | setObserver | setDetection,
-	"a Slots":     setNote | setWithin | setACL | setObserver | setDetection,
-	"a Tree":      setNote | setWithin | setValue | setACL | setLayout | setObserver | setDetection,
-	"a NodeLock":  setNote | setWithin | setACL | setObserver | setReentrant,
-	"a Detached":  setNote | setWithin | setACL | setLayout | setDetection,
-	"an Election": setACL | setLayout | setObserver | setPreference,
-	"a Once":      setNote | setWithin | setACL | setObserver,
-	"a Shards":    setNote | setWithin | setACL | setObserver, // of package shards
+	"a Mutex":     setNote | setWithin | setProcess | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep | setDetection | setSupersede | setQueueMax,
+	"an RWMutex":  setNote | setWithin | setProcess | setValue | setACL | setLayout | setObserver | setReentrant | setHandoff | setKeep | setDetection | setSupersede | setQueueMax,
+	"a Semaphore": setNote | setWithin | setProcess | setValue | setACL | setLayout | setObserver | setDetection,
+	"a Slots":     setNote | setWithin | setProcess | setACL | setObserver | setDetection,
+	"a Tree":      setNote | setWithin | setProcess | setValue | setACL | setLayout | setObserver | setDetection,
+	"a NodeLock":  setNote | setWithin | setProcess | setACL | setObserver | setReentrant,
+	"a Detached":  setNote | setWithin | setProcess | setACL | setLayout | setDetection,
+	"an Election": setProcess | setACL | setLayout | setObserver | setPreference,
+	"a Once":      setNote | setWithin | setProcess | setACL | setObserver,
+	"a Shards":    setNote | setWithin | setProcess | setACL | setObserver, // of package shards
 }
 
 // newOptions returns the options of a kind of lock. If it cannot honour one of them, every call on the lock fails (see

@@ -91,6 +91,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		"WithReason":          holdfast.WithReason("reindex"),
 		"WithLabels":          holdfast.WithLabels(map[string]string{"team": "a"}),
 		"WithinSession":       lend.WithinSession(7).(holdfast.Option),
+		"WithProcess":         lend.WithProcess([]byte{7}).(holdfast.Option),
 		"WithValue":           holdfast.WithValue([]byte("10.0.0.5")),
 		"WithACL":             holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}),
 		"WithLayout":          holdfast.WithLayout(layout.Curator),
@@ -108,7 +109,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		"WithLocalHandoff": holdfast.WithLocalHandoff(-1), "WithKeep": holdfast.WithKeep(-1), "WithQueueMax": holdfast.WithQueueMax(-1, false),
 	}
 	const (
-		notes = "WithOwner WithReason WithLabels WithinSession WithACL WithLocalHandoff(0) WithKeep(0) WithQueueMax(0) "
+		notes = "WithOwner WithReason WithLabels WithinSession WithProcess WithACL WithLocalHandoff(0) WithKeep(0) WithQueueMax(0) "
 		queue = notes + "WithValue WithLayout WithObserver "
 		mutex = queue + "Reentrant WithLocalHandoff WithKeep WithSupersede WithQueueMax"
 	)
@@ -171,7 +172,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 				return err
 			},
 		}},
-		{"an Election", "WithACL WithLayout WithObserver WithLocalHandoff(0) WithKeep(0) WithQueueMax(0)", map[string]call{
+		{"an Election", "WithProcess WithACL WithLayout WithObserver WithLocalHandoff(0) WithKeep(0) WithQueueMax(0)", map[string]call{
 			"campaign": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
 				return locked(holdfast.NewElection(c, lockPath, opts...).Campaign(ctx, nil))
 			},

@@ -48,6 +48,7 @@ type waiterRow struct {
 	place
 	Position int
 	Behind   string // whom it waits for
+	Gone     bool   // its process has ended
 	Break    string
 }
 
@@ -113,7 +114,7 @@ func (u *UI) lock(r *http.Request, v view, f *frame) {
 				b.More = len(queued) - i
 				break
 			}
-			b.Waiters = append(b.Waiters, waiterRow{place: p, Position: i + 1, Behind: behind(l, p), Break: question("break", l.key, p.Token)})
+			b.Waiters = append(b.Waiters, waiterRow{place: p, Position: i + 1, Behind: behind(l, p), Gone: p.ProcessGone(), Break: question("break", l.key, p.Token)})
 		}
 	}
 	turns, gaps := u.state.pastOf(key)

@@ -26,16 +26,21 @@ func (s *Server) limitByFiles(open, most int64) {
 
 // SetAside takes open files of the process from those that are for connections of s, for the connections of
 // another listener of this process. It takes at most a quarter of what is left, and returns how many it has
-// taken. Call it before clients connect.
+// taken. Call it before clients connect. If fewer connections than configured are left now, it warns, unless Open has.
 func (s *Server) SetAside(files int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fileRoom == math.MaxInt64 { // this system has no limit
 		return files
 	}
+	told := s.mostConnections() < int64(s.limits().Connections)
 	n := int(max(min(int64(files), s.fileRoom/4), 1))
 	s.fileRoom = max(s.fileRoom-int64(n), 1)
-	s.tellRoom()
+	if told {
+		s.counters.mostConnections.Store(s.mostConnections())
+	} else {
+		s.tellRoom()
+	}
 	return n
 }
 

@@ -4,10 +4,12 @@ package zkserver
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,6 +136,32 @@ func TestFilesAreSetAsideForOtherListeners(t *testing.T) {
 		}
 		if want := min(test.now, 20_000); want < 20_000 && int64(s.Stats().ConnectionsMost) != want {
 			t.Errorf("%d connections; want %d", s.Stats().ConnectionsMost, want)
+		}
+	}
+}
+
+// A limit that leaves fewer connections than configured is told once.
+func TestRoomForFewerConnectionsIsToldOnce(t *testing.T) {
+	var log strings.Builder
+	s, err := Open(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, test := range []struct {
+		files int64
+		told  []int // times after Open, and after SetAside
+	}{
+		{100, []int{1, 1}},
+		{22_900, []int{0, 1}}, // 20,037 connections
+		{30_000, []int{0, 0}},
+		{-1, []int{0, 0}}, // no limit
+	} {
+		log.Reset()
+		for i, step := range []func(){func() { s.mu.Lock(); s.limitByFiles(0, test.files); s.mu.Unlock() }, func() { s.SetAside(512) }} {
+			if step(); strings.Count(log.String(), "fewer connections than configured") != test.told[i] {
+				t.Errorf("%d files, step %d: %q; want it told %d times", test.files, i, log.String(), test.told[i])
+			}
 		}
 	}
 }

@@ -38,7 +38,7 @@ func besideOthers() []mutant {
 		{
 			number: 384, bug: "the watchdog ends when its supervisor does, and leaves the job", where: "consul lock, etcdctl lock",
 			edits: []edit{
-				{"internal/supervise/watchdog_linux.go", "\t\tm, err := w.link.receive()\n\t\tif err != nil {\n\t\t\treturn\n", "\t\tm, err := w.link.receive()\n\t\tif err != nil {\n\t\t\tos.Exit(0)\n"},
+				{"internal/supervise/watchdog_linux.go", "\t\tcase err != nil:\n\t\t\treturn\n", "\t\tcase err != nil:\n\t\t\tos.Exit(0)\n"},
 				{"internal/supervise/watchdog_linux.go", "cg, _ := makeCgroup()", "var cg *cgroup"},
 			},
 			pkg: beside, tests: []string{"TestCommandsOfTwoHoldersNeverRunTogether"},

@@ -48,7 +48,7 @@ func ofCrashes() []mutant {
 		},
 		{
 			number: 1460, bug: "a watchdog takes a supervisor that has its outcome for dead, and holds up its end by a second", where: "ours until 28 November",
-			edits: []edit{{"internal/supervise/watchdog_linux.go", "\tw.orphaned = isClosed(w.gone)\n\t_ = w.link.send(v, value, \"\")\n", "\t_ = w.link.send(v, value, \"\")\n\ttime.Sleep(time.Millisecond)\n\tw.orphaned = isClosed(w.gone)\n"}},
+			edits: []edit{{"internal/supervise/supervisor_linux.go", "\ts.Bequeath(\"\")\n\ts.endWatchdog()\n", "\ts.endWatchdog()\n"}},
 			pkg:   "internal/supervise", tests: []string{"TestAWillDoesNotDelayTheEnd"},
 		},
 		{
@@ -69,7 +69,7 @@ func ofCrashes() []mutant {
 		{
 			number: 1415, bug: "the next host does not know the processes of sessions", where: "–",
 			edits: []edit{{"zkserver/server.go", "\t\ts.watchGroup(sess)\n", "\t\t_ = sess\n"}},
-			pkg:   pkg, tests: []string{"TestNextHostEndsTheSessionsOfTheDead"},
+			pkg:   pkg, tests: []string{"TestNextHostEndsTheSessionsOfTheDead", "TestKilledHostsKeepTheLivingAlone"},
 		},
 		{
 			number: 1416, bug: "a run forgets its watchdog: the next holder starts beside the dying job", where: "–",

@@ -120,7 +120,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 527, bug: "a Reentrant candidate joins its own term, and its new value is dropped", where: "holdfast at 183276b",
-			edits: []edit{{"options.go", "\"an Election\": setACL", "\"an Election\": setReentrant | setACL"}},
+			edits: []edit{{"options.go", "\"an Election\": setProcess | setACL", "\"an Election\": setReentrant | setProcess | setACL"}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
@@ -140,7 +140,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 531, bug: "elect names an owner, which an Election refuses", where: "–",
-			edits: []edit{{"internal/cli/hold/elect/elect.go", "e.on(c, plan.Metrics.Observed(), prefer)", "e.on(c, holdfast.WithOwner(plan.Who))"}},
+			edits: []edit{{"internal/cli/hold/elect/elect.go", "append(hold.OfProcess(), plan.Metrics.Observed(), prefer)...", "holdfast.WithOwner(plan.Who), prefer"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect$"},
 		},
 		{

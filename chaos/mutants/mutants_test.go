@@ -116,6 +116,7 @@ func mutants() []mutant {
 		ofCycles(),
 		ofNeeds(),
 		ofEarlyEnds(),
+		ofTheGone(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

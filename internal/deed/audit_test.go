@@ -125,7 +125,7 @@ func TestTakeAwayLeavesOtherSessions(t *testing.T) {
 	}
 	var places []SessionPlace
 	for _, path := range []string{"/a", "/slot", "/gone", "/b"} {
-		places = append(places, SessionPlace{path, false, holdfast.Entry{Path: path}})
+		places = append(places, SessionPlace{path, false, false, holdfast.Entry{Path: path}})
 	}
 	if n, err := takeAway(t.Context(), admin, session.ID(), places); n != 2 || err != nil {
 		t.Errorf("%d places taken away, %v; want 2", n, err)

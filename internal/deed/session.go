@@ -22,7 +22,13 @@ type SessionPlan struct {
 type SessionPlace struct {
 	Lock   string // its path
 	Member bool   // a candidate or a worker that holds nothing: its program does not wait
+	Gone   bool   // its process has ended, see locks.Gone
 	holdfast.Entry
+}
+
+// Gone reports whether the process of a place has ended, although the session lasts.
+func (p *SessionPlan) Gone() bool {
+	return slices.ContainsFunc(p.Places, func(at SessionPlace) bool { return at.Gone })
 }
 
 // Held returns how many of the places hold their lock.
@@ -52,7 +58,7 @@ func Sessions(found []locks.Lock) (all []SessionPlan) {
 				index[at.Session] = i
 				all = append(all, SessionPlan{Session: at.Session})
 			}
-			all[i].Places = append(all[i].Places, SessionPlace{l.Path, at.Member, at.Entry})
+			all[i].Places = append(all[i].Places, SessionPlace{l.Path, at.Member, at.ProcessGone(), at.Entry})
 		}
 	}
 	slices.SortFunc(all, func(a, b SessionPlan) int { return cmp.Compare(uint64(a.Session), uint64(b.Session)) })

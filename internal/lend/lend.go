@@ -21,8 +21,8 @@ var Part func(outer string, kind queue.Kind) any
 var WithinSession func(session int64) any
 
 // WithProcess makes a holdfast.Option that notes the caller's process in the nodes, as proc.Group encodes it. It has no effect on
-// the lock. A command on the same machine can tell then that the holder is dead, although its session lasts. It is not
-// recorded where WithinSession is not.
+// the lock. A command on the same machine can tell then that the holder is dead, although its session lasts. With WithValue and
+// in an Election, the names of the nodes have it.
 var WithProcess func(group []byte) any
 
 // A Wait is a caller's wait for a lock.

@@ -67,7 +67,7 @@ type Place struct {
 	holdfast.Entry
 	Zxid    int64  // of its creation. The token is older if a writer has taken the read side
 	Within  int64  // the session whose command runs this session's program; 0: none
-	Process []byte // the process of its client, a proc.Group as it encodes itself; nil if it is not noted
+	Process []byte // the process of its client, see Gone; nil if it is not noted
 	Yields  bool   // its client gives up its wait if it is the victim of a deadlock
 	Needs   int    // of a waiter for permits or slots: how many; 0: one, as far as anybody knows
 	Revoked bool   // somebody has asked the holder to release it
@@ -78,13 +78,16 @@ type Place struct {
 	Unknown bool   // only the name can be read
 }
 
-// ProcessGone reports whether the process of the place's client has ended for certain, although its session lasts. It can be
-// known on the client's machine alone, of commands that note their process. It asks the kernel.
-func (p *Place) ProcessGone() bool {
-	if p.Process == nil || p.Detached {
+// ProcessGone reports whether the process of the place's client has ended for certain, although its session lasts, see Gone.
+func (p *Place) ProcessGone() bool { return !p.Detached && Gone(p.Process) }
+
+// Gone reports whether a process, a proc.Group as it encodes itself, has ended for certain. It can be known on the machine of
+// the process alone. It asks the kernel. All views use it.
+func Gone(process []byte) bool {
+	if len(process) == 0 {
 		return false
 	}
-	g, err := proc.Decode(p.Process)
+	g, err := proc.Decode(process)
 	return err == nil && g.Gone()
 }
 
@@ -216,7 +219,7 @@ func (l *Lock) Graph() waitgraph.Lock {
 		p := &l.Queue[i]
 		place := waitgraph.Place{
 			Node: p.Path, Zxid: p.Zxid, Session: p.Session, Within: p.Within, Yields: p.Yields, Needs: p.Needs, Shared: p.Shared && !w.Counted, Idle: p.Member && l.idle, Candidate: p.Member && !l.idle, Kept: p.Kept,
-			Since: p.Since, Owner: p.Owner, Reason: p.Reason,
+			Since: p.Since, Owner: p.Owner, Reason: p.Reason, Process: string(p.Process),
 		}
 		switch {
 		case p.Second || p.Beyond:

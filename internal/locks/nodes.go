@@ -115,6 +115,9 @@ func placeOf(path, name string, held, shared bool, res zk.Result) Place {
 		p.Value = true
 	}
 	p.Value = p.Value || len(note.Value) > 0
+	if p.Process == nil {
+		p.Process = names.ProcessIn(name)
+	}
 	return p
 }
 

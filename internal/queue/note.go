@@ -36,7 +36,8 @@ type Note struct {
 	Kept bool `json:"kept,omitempty"`
 	// Within is the session under whose lock the client runs, see lend.WithinSession.
 	Within int64 `json:"within,omitempty"`
-	// Process is the process that holds or waits, a proc.Group as it encodes itself, see lend.WithProcess.
+	// Process is the process that holds or waits, a proc.Group as it encodes itself, see lend.WithProcess. If the data
+	// are the program's, the names have it, see Queue.Process.
 	Process []byte `json:"process,omitempty"`
 	// Yields says that the client gives up the wait if it is the victim of a deadlock, see lend.WithDetection.
 	Yields bool `json:"yields,omitempty"`

@@ -28,6 +28,9 @@ type Queue struct {
 	Beside  []zk.Op // reads that a place sends with its create; see Place.Seen
 	// Preference is that of the places, in the names of their nodes; 0: none. The names must tell attempts apart.
 	Preference int
+	// Process is the client's, in the names of the nodes, where their data are the program's; nil: none. The names must tell
+	// attempts apart, or it has no effect.
+	Process []byte
 
 	trees []string // the queues of the roots of trees above; see Surround
 	outer *Queue   // the lock that it is a part of, at another path; nil: none

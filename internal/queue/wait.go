@@ -22,7 +22,7 @@ func (q *Queue) Enter(ctx context.Context, s names.Side, data func(names.Attempt
 	if err != nil {
 		return nil, err
 	}
-	return &Place{Queue: q, Session: session, Dir: q.Path, Attempt: a.Prefer(q.Preference), Shared: s == names.Read, Data: d}, nil
+	return &Place{Queue: q, Session: session, Dir: q.Path, Attempt: a.OfProcess(q.Process).Prefer(q.Preference), Shared: s == names.Read, Data: d}, nil
 }
 
 // Wait joins the queue and returns nil once nobody is ahead. Then our node exists, as far as the events of the session

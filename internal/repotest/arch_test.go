@@ -324,7 +324,7 @@ var arrows = map[string]part{
 		reason:    "the server knows no lock and no client: it knows no other command",
 	},
 	"internal/cli/graph": {
-		mayImport: []string{"internal/cli/conn", "internal/cli/deadlock", "internal/cli/kind", "internal/cli/term", "internal/locks", "internal/waitgraph", "zk"},
+		mayImport: []string{"internal/cli/conn", "internal/cli/deadlock", "internal/cli/kind", "internal/cli/show", "internal/cli/term", "internal/locks", "internal/waitgraph", "zk"},
 		external:  []string{"github.com/spf13"},
 		reason:    "a graph is read and printed: it knows no other command",
 	},

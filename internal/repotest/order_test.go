@@ -52,7 +52,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,
-		order: `doc list ahead prefer slots detached detect layout attempt grammar contender`,
+		order: `doc list ahead process prefer slots detached detect layout attempt grammar contender`,
 	},
 	{
 		dir: "internal/cli/mcp", pkg: "holdfast/internal/cli/mcp", atMost: 0,

@@ -6,6 +6,7 @@
 //	…                                  // the lock is acquired
 //	outcome, err := s.Run(command, terms)
 //	…                                  // only now may the lock be released
+//	s.Released()                       // until then, the watchdog carries out Terms.Will if this process dies
 //
 // What it promises:
 //

@@ -40,8 +40,8 @@ type Terms struct {
 	// does not start. When this process dies, the watchdog lives until the job is gone. nil is no function; it is called
 	// on Linux only.
 	Guard func(pid int) error
-	// Will is what Main returns in the watchdog after this process has died, when its jobs are gone. It is kept in memory
-	// alone. It has no effect if it is longer than 4 KiB, and on other systems than Linux.
+	// Will is what Main returns in the watchdog after this process has died, when its jobs are gone, until Released or Close
+	// is called. It is kept in memory alone. It has no effect if it is longer than 4 KiB, and on other systems than Linux.
 	Will string
 	// Stopping is called when the job is asked to stop or killed, whatever the reason. It must not block, and
 	// may be called again. nil is no function.

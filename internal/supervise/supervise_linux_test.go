@@ -67,7 +67,7 @@ func TestAWillDoesNotDelayTheEnd(t *testing.T) {
 				s := startSupervisedIn(t, []string{willVariable + "=a will"}, time.Second, "true")
 				began := time.Now()
 				if s.want(outcome{Code: 0}); time.Since(began) > willPatience {
-					t.Errorf("the end takes %v", time.Since(began))
+					t.Fatalf("the end takes %v", time.Since(began))
 				}
 			}
 		})

@@ -184,15 +184,22 @@ func inheritedFiles() []int {
 	return all
 }
 
-// Bequeath sets a Terms.Will for the time before Run, so that a process that dies in its wait for a lock leaves no place in
-// the queue.
+// Bequeath replaces Terms.Will, or sets it for the time before Run, so that a process that dies in its wait for a lock leaves
+// no place in the queue. While no
+// goroutine calls another method, several may call it.
 func (s *Supervisor) Bequeath(will string) {
 	if s != nil && len(will) <= maxText { // a signal can come while the command connects
 		_ = s.link.send(verbWill, 0, will) // without it, the session has its timeout
 	}
 }
 
-// Close ends the watchdog and any running job.
+// Released says that the lock is released after Run, so the will has no effect any more. The watchdog ends meanwhile.
+func (s *Supervisor) Released() {
+	s.Bequeath("")
+	s.link.file.Close()
+}
+
+// Close ends the watchdog and any running job. The will has no effect any more.
 func (s *Supervisor) Close() {
 	s.Bequeath("")
 	s.endWatchdog()
@@ -217,7 +224,7 @@ var closePatience = time.Second
 
 // Run starts the command, and returns when the command and all its leftover processes are gone.
 // It can be called once. If it returns an error, nothing runs: the command could not be
-// started, or the error is ErrGuards.
+// started, or the error is ErrGuards. If this process dies before Released or Close, the watchdog carries out the will.
 func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	t.Ending.Signal = cmp.Or(t.Ending.Signal, syscall.SIGTERM)
 	if !t.Background {
@@ -240,7 +247,9 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 		return Outcome{}, err
 	}
 	out, err := (&run{Supervisor: s, Terms: t}).watch(c)
-	s.link.file.Close() // the watchdog ends while the caller releases the lock
+	if t.Will == "" {
+		s.link.file.Close() // the watchdog ends while the caller releases the lock
+	}
 	return out, err
 }
 

@@ -19,6 +19,9 @@ func Start(func(pid int) bool) (*Supervisor, error) { return &Supervisor{}, nil 
 // Bequeath does nothing here.
 func (s *Supervisor) Bequeath(will string) {}
 
+// Released does nothing here.
+func (s *Supervisor) Released() {}
+
 // Close does nothing here.
 func (s *Supervisor) Close() {}
 

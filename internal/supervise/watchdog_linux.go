@@ -27,7 +27,7 @@ func Main(spare func(pid int) bool) (code int, will string) {
 		return 1, ""
 	}
 	w.work()
-	if w.orphaned && w.will != "" && w.kin.last(willPatience) {
+	if w.will != "" && w.kin.last(willPatience) {
 		return 0, w.will
 	}
 	return 0, ""
@@ -50,9 +50,8 @@ type watchdog struct {
 	gone    chan struct{}  // closed when the supervisor is gone
 	alarm   *alarm         // the guard's
 
-	kin      kin
-	will     string // of Terms, or of Bequeath; may be read when gone is closed
-	orphaned bool   // the supervisor was gone before its job
+	kin  kin
+	will string // of Terms, or of Bequeath; may be read when gone is closed. A supervisor that ends the link by itself has emptied it
 }
 
 func newWatchdog(spare func(pid int) bool) (*watchdog, error) {
@@ -99,7 +98,6 @@ func (w *watchdog) work() {
 		w.run(o)
 		<-w.gone // the supervisor may be stopped, and must find our last message
 	case <-w.gone:
-		w.orphaned = true
 	}
 }
 
@@ -113,10 +111,13 @@ func (w *watchdog) listen() {
 		}
 	}
 	defer lose()
-	defer close(w.gone) // before lose, so a job that it ends is known to be orphaned
+	defer close(w.gone)
 	for {
 		m, err := w.link.receive()
-		if err != nil {
+		switch {
+		case errors.Is(err, unix.ECONNRESET): // the supervisor has ended the link with our message unread; its own messages follow
+			continue
+		case err != nil:
 			return
 		}
 		switch m.verb {
@@ -205,7 +206,7 @@ func (w *watchdog) run(o order) {
 	// orphans may have taken long.
 	if isClosed(w.lost) || w.shared.left() <= KillMargin {
 		cg.remove(removePatience)
-		w.last(verbTooLate, 0)
+		_ = w.link.send(verbTooLate, 0, "")
 		return
 	}
 	w.alarm.in(min(w.shared.left(), longestStop)) // continues us if we are stopped before the guard sets it
@@ -213,7 +214,7 @@ func (w *watchdog) run(o order) {
 	if err != nil {
 		cg.remove(removePatience)
 		errno, _ := errors.AsType[syscall.Errno](err)
-		w.last(verbFailed, int64(errno))
+		_ = w.link.send(verbFailed, int64(errno), "")
 		return
 	}
 	relays := tty != nil && o.lender >= 0
@@ -231,7 +232,7 @@ func (w *watchdog) run(o order) {
 	if err != nil {
 		j.cgroup.remove(removePatience)
 		errno, _ := errors.AsType[syscall.Errno](err)
-		w.last(verbFailed, int64(errno))
+		_ = w.link.send(verbFailed, int64(errno), "")
 		return
 	}
 	path := ""
@@ -260,12 +261,5 @@ func (w *watchdog) run(o order) {
 		v = verbOverdue
 	}
 	w.settleKeys(j, KillMargin)
-	w.last(v, int64(j.status))
-}
-
-// last sends the last message. A supervisor that gets it ends the link at once, so only before the message does the end of the
-// link mean that the supervisor has died.
-func (w *watchdog) last(v verb, value int64) {
-	w.orphaned = isClosed(w.gone)
-	_ = w.link.send(v, value, "")
+	_ = w.link.send(v, int64(j.status), "")
 }

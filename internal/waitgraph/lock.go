@@ -33,6 +33,7 @@ type Place struct {
 	Since     time.Time
 	Owner     string // for people
 	Reason    string
+	Process   string // of its client, for people, see locks.Gone; "": it is not noted
 }
 
 // A Lock is a lock with everybody who holds it or waits for it.

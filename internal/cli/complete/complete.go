@@ -212,7 +212,7 @@ func inWords(l see.Lock, now time.Time) string {
 	case len(l.Queue) == 0 || l.Unreadable || state == "waiting":
 		return state
 	}
-	text := show.State(l.Queue[0].Entry) + " by " + term.Cut(show.Holder(l.Queue[0].Entry, now), 80)
+	text := show.State(l.Queue[0].Entry) + " by " + term.Cut(show.Holder(l.Queue[0].Entry, now), 80) + show.Gone(l.Queue[0])
 	if waiters := l.Waiters(); waiters > 0 {
 		text += ", " + strconv.Itoa(waiters) + " waiting"
 	}

@@ -3,9 +3,11 @@ package graph
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
@@ -32,6 +34,8 @@ type Owner struct {
 	Stuck    bool     `json:"stuck"` // in a cycle or behind one
 	Holds    []Place  `json:"holds"`
 	Waits    []Place  `json:"waits"`
+	// ProcessGone: a process of it has ended, and its session is about to. That is known on its machine alone.
+	ProcessGone bool `json:"process_gone,omitempty"`
 }
 
 // A Place is a lock that an owner holds or waits for.
@@ -117,7 +121,7 @@ func (w *waits) document(cycles bool) Document {
 			continue
 		}
 		text, sessions := w.words.Whose(o)
-		od := Owner{ID: number, Owner: text, Sessions: append([]string{}, sessions...), Stuck: owner.Stuck, Holds: []Place{}, Waits: []Place{}}
+		od := Owner{ID: number, Owner: text, Sessions: append([]string{}, sessions...), Stuck: owner.Stuck, Holds: []Place{}, Waits: []Place{}, ProcessGone: w.gone(o)}
 		for _, r := range owner.Holds {
 			od.Holds = append(od.Holds, w.placeDocument(r))
 		}
@@ -149,6 +153,12 @@ func (w *waits) document(cycles bool) Document {
 	return d
 }
 
+// gone reports whether a process of an owner has ended, although its session lasts.
+func (w *waits) gone(o int) bool {
+	owner := w.Owners[o]
+	return slices.ContainsFunc(slices.Concat(owner.Holds, owner.Waits), func(r waitgraph.Ref) bool { return locks.Gone([]byte(w.Place(r).Process)) })
+}
+
 func (w *waits) placeDocument(r waitgraph.Ref) Place {
 	l, p := w.Locks[r.Lock], w.Place(r)
 	mode := "exclusive"
@@ -173,6 +183,9 @@ func (w *waits) dot(out io.Writer, cycles bool) error {
 	for o := range w.Owners {
 		if n, ok := shown[o]; ok {
 			text, sessions := w.words.Whose(o)
+			if w.gone(o) {
+				sessions = append(sessions, strings.TrimPrefix(show.ProcessGone, ", "))
+			}
 			label := strings.Join(append([]string{term.Cut(text, 100)}, sessions...), "\n")
 			color := ""
 			if w.InCycle[o] > 0 {

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/cli/conn"
 	"holdfast/internal/cli/deadlock"
 	"holdfast/internal/cli/kind"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/cli/term"
 	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
@@ -164,6 +165,14 @@ func newWaits(g *conn.Flags, graph *waitgraph.Graph, now time.Time) *waits {
 	return &waits{Blocking: graph.Blocking(), words: deadlock.Words{Graph: graph, LockName: g.LockName}, g: g, now: now}
 }
 
+// owner names an owner, and says whether its process is gone.
+func (w *waits) owner(o int) string {
+	if w.gone(o) {
+		return w.words.Owner(o) + show.ProcessGone
+	}
+	return w.words.Owner(o)
+}
+
 // step describes a wait.
 func (w *waits) step(s waitgraph.Step) string {
 	return fmt.Sprintf("waits for %s, %s", w.words.Lock(s.Wait), w.words.How(s))
@@ -204,18 +213,18 @@ func (w *waits) printCycle(b *strings.Builder, i int, c waitgraph.Cycle) {
 		fmt.Fprintf(b, "%d owners wait for each other\n", len(c.Owners))
 	}
 	for j, s := range c.Steps {
-		fmt.Fprintf(b, "  %s %s %s\n", w.words.Owner(s.Owner), w.step(s), w.words.Owner(c.Steps[(j+1)%len(c.Steps)].Owner))
+		fmt.Fprintf(b, "  %s %s %s\n", w.owner(s.Owner), w.step(s), w.owner(c.Steps[(j+1)%len(c.Steps)].Owner))
 	}
 	if more := len(c.Owners) - len(c.Steps); more > 0 {
 		fmt.Fprintf(b, "  %s more in cycles with these\n", count(more, "owner"))
 	}
-	fmt.Fprintf(b, "  victim: %s, which holds %s\n", w.words.Owner(c.Victim), count(w.LocksHeld(c.Victim), "lock"))
+	fmt.Fprintf(b, "  victim: %s, which holds %s\n", w.owner(c.Victim), count(w.LocksHeld(c.Victim), "lock"))
 	fmt.Fprintf(b, "  %s\n", w.words.End(&c))
 	if c.Rest {
 		b.WriteString("  one victim is not enough: run graph again after its end\n")
 	}
 	for _, o := range c.Threads {
-		fmt.Fprintf(b, "  %s has several threads in queues, so the cycle may end by itself\n", w.words.Owner(o))
+		fmt.Fprintf(b, "  %s has several threads in queues, so the cycle may end by itself\n", w.owner(o))
 	}
 	b.WriteString("\n")
 }
@@ -228,7 +237,7 @@ func (w *waits) printTrees(b *strings.Builder) {
 		if i := w.InCycle[r.Owner]; i > 0 {
 			state = fmt.Sprintf(", is in cycle %d", i)
 		}
-		fmt.Fprintf(b, "%s blocks %s%s\n", w.words.Owner(r.Owner), count(r.Blocks, "owner"), state)
+		fmt.Fprintf(b, "%s blocks %s%s\n", w.owner(r.Owner), count(r.Blocks, "owner"), state)
 		w.printBelow(b, r.Owner, "", printed)
 	}
 }
@@ -241,7 +250,7 @@ func (w *waits) printBelow(b *strings.Builder, owner int, indent string, printed
 			branch, further = "└─ ", "   "
 		}
 		place := w.Place(e.Wait)
-		fmt.Fprintf(b, "%s%s%s waits for %s, position %d, %s", indent, branch, w.words.Owner(e.Owner), w.words.Lock(e.Wait), w.Position(e.Wait), term.Age(place.Since, w.now))
+		fmt.Fprintf(b, "%s%s%s waits for %s, position %d, %s", indent, branch, w.owner(e.Owner), w.words.Lock(e.Wait), w.Position(e.Wait), term.Age(place.Since, w.now))
 		if place.Reason != "" {
 			fmt.Fprintf(b, " (%q)", term.Escape(place.Reason))
 		}

@@ -24,8 +24,8 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	if k.plan.yields {
 		who = append(who, lend.WithDetection(nil).(holdfast.Option))
 	}
-	if group, err := proc.Self(); err == nil && !k.plan.detached.on { // a detached lock outlives its process
-		who = append(who, lend.WithProcess(group.Append(nil)).(holdfast.Option))
+	if !k.plan.detached.on { // a detached lock outlives its process
+		who = append(who, OfProcess()...)
 	}
 	opts := append(slices.Clip(who), layout)
 	one := func(path string) holdfast.Locker {
@@ -61,6 +61,16 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		all = append(all, one(path))
 	}
 	return reserve.Locker(holdfast.NewMultiLock(all...))
+}
+
+// OfProcess returns the options that note this process in the nodes of its locks, so that others can tell when it is dead.
+// There are none where that cannot be known.
+func OfProcess() []holdfast.Option {
+	group, err := proc.Self()
+	if err != nil {
+		return nil
+	}
+	return []holdfast.Option{lend.WithProcess(group.Append(nil)).(holdfast.Option)}
 }
 
 // room returns the options of the lock for these flags.

@@ -134,6 +134,9 @@ func (r *Runner) hold(file string, signals chan os.Signal) (again bool, _ error)
 	r.record.ended(out, startErr)
 	again = over != nil && over.ended(out) && startErr == nil
 	end := r.release(t, out, startErr, signals)
+	if end.unlock == nil {
+		r.sup.Released() // the watchdog ends while the session does
+	}
 	r.record.released = time.Now()
 	if again && end.unlock == nil && !r.Plan.try && !r.Plan.bounded {
 		return true, nil

@@ -126,7 +126,7 @@ func words(l *locks.Lock, now time.Time) string {
 	case holders == 0: // the waiter is at a semaphore's turnstile
 		text = "free; the first waiter is about to acquire it"
 	default:
-		text = show.HeldBy(first, now)
+		text = show.HeldBy(first, now) + show.Gone(l.Queue[0])
 	}
 	if first.Detached {
 		text += "; its id is " + term.Escape(term.Cut(first.ID, term.MaxCell))

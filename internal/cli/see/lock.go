@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/cli/conn"
+	"holdfast/internal/cli/show"
 	"holdfast/internal/locks"
 	"holdfast/internal/waitgraph"
 	"holdfast/once"
@@ -68,7 +69,7 @@ func (l Lock) Key() string { return l.Path + "\x00" + l.Layout }
 // State returns the name of the state.
 func (l Lock) State() string { return string(l.lock().State(time.Time{})) }
 
-// holder returns the owner of the first place, and how many others hold the lock.
+// holder returns the owner of the first place, and how many others hold the lock. It says whose processes are gone.
 func (l Lock) holder() string {
 	switch {
 	case len(l.Queue) == 0 && l.Reserved != nil:
@@ -76,11 +77,26 @@ func (l Lock) holder() string {
 	case len(l.Queue) == 0:
 		return ""
 	}
-	owner := l.Queue[0].Owner
-	if more := l.lock().Tenures() - 1; more > 0 {
-		owner += fmt.Sprintf(" +%d", more)
+	owner, more := l.Queue[0].Owner, l.lock().Tenures()-1
+	if more <= 0 {
+		return owner + show.Gone(l.Queue[0])
+	}
+	owner += fmt.Sprintf(" +%d", more)
+	if gone := l.gone(); gone > 0 {
+		owner += fmt.Sprintf("%s: %d", show.ProcessGone, gone)
 	}
 	return owner
+}
+
+// gone returns how many holders have no process any more.
+func (l Lock) gone() int {
+	dead := &locks.Lock{}
+	for _, p := range l.Queue {
+		if p.Held && p.ProcessGone() {
+			dead.Queue = append(dead.Queue, p)
+		}
+	}
+	return dead.Tenures()
 }
 
 // Holders returns how many places hold the lock.

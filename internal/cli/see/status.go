@@ -133,7 +133,7 @@ func (l *Lock) Places(now time.Time) term.Listing[int] {
 			}
 			return 0
 		}},
-		{Head: "WHO", Cell: of(func(e holdfast.Entry) string { return e.Owner })},
+		{Head: "WHO", Cell: func(i int) string { return l.Queue[i].Owner + show.Gone(l.Queue[i]) }},
 		{Head: "FOR", Cell: of(func(e holdfast.Entry) string { return show.For(e, now) })},
 		{Head: "SESSION", Cell: of(show.Session)},
 		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},

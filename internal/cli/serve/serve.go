@@ -213,7 +213,6 @@ func (s *service) run(signals <-chan os.Signal, stdout io.Writer) error {
 	for _, l := range listeners {
 		go func() { failed <- s.hosting.Server().Serve(l) }()
 	}
-	s.log.Info("serve: connections that the limits, the open files and the memory allow", "connections", s.hosting.Server().Stats().ConnectionsMost)
 	if err := s.announce(stdout, lines); err != nil {
 		return err
 	}

@@ -133,6 +133,8 @@ type Document struct {
 	Held    int     `json:"held"`
 	Waiting int     `json:"waiting"`
 	Places  []Place `json:"places"`
+	// ProcessGone: its process has ended, and it is about to. That is known on its machine alone.
+	ProcessGone bool `json:"process_gone,omitempty"`
 }
 
 // A Place is a lock that a session holds or waits for.
@@ -171,7 +173,7 @@ func listSessions(g *conn.Flags, cmd *cobra.Command, layout *locks.Layout, forma
 	list := List{APIVersion: term.APIVersion, Kind: "SessionList", Items: []Document{}, AsOf: time.Now().UTC().Truncate(time.Millisecond)}
 	rows := [][]string{{"SESSION", "OWNER", "HOLDS", "WAITS", "LOCKS"}}
 	for _, s := range all {
-		d := Document{Kind: "Session", Session: locks.SessionText(s.Session), Owner: s.Places[0].Owner, Held: s.Held()}
+		d := Document{Kind: "Session", Session: locks.SessionText(s.Session), Owner: s.Places[0].Owner, Held: s.Held(), ProcessGone: s.Gone()}
 		var locks []string
 		for _, p := range s.Places {
 			name := g.LockName(p.Lock)
@@ -188,7 +190,11 @@ func listSessions(g *conn.Flags, cmd *cobra.Command, layout *locks.Layout, forma
 			}
 		}
 		list.Items = append(list.Items, d)
-		rows = append(rows, []string{d.Session, d.Owner, strconv.Itoa(d.Held), strconv.Itoa(d.Waiting), few(locks)})
+		owner := d.Owner
+		if d.ProcessGone {
+			owner += show.ProcessGone
+		}
+		rows = append(rows, []string{d.Session, owner, strconv.Itoa(d.Held), strconv.Itoa(d.Waiting), few(locks)})
 	}
 	if format == "json" {
 		return term.JSON(cmd.OutOrStdout(), list)
@@ -243,7 +249,11 @@ func showSession(g *conn.Flags, w io.Writer, id string, s deed.SessionPlan) {
 		case p.Held:
 			what = "held for " + show.For(p.Entry, now)
 		}
-		fmt.Fprintf(w, "  %s: %s by %s, token %d\n", term.Escape(g.LockName(p.Lock)), what, show.Owner(p.Entry), p.Token)
+		by := show.Owner(p.Entry)
+		if p.Gone {
+			by += show.ProcessGone
+		}
+		fmt.Fprintf(w, "  %s: %s by %s, token %d\n", term.Escape(g.LockName(p.Lock)), what, by, p.Token)
 	}
 	fmt.Fprintln(w, "Its holders are told, but the next clients do not wait for them to stop. The session itself goes on.")
 }

@@ -72,7 +72,8 @@ type Waiting struct {
 	WaitingMS int64             `json:"waiting_ms"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	// Member: a candidate, or a worker of shards. Its program goes on meanwhile.
-	Member bool `json:"member,omitempty"`
+	Member      bool `json:"member,omitempty"`
+	ProcessGone bool `json:"process_gone,omitempty"` // as of a Holding
 }
 
 // Reserved is a reservation in JSON.
@@ -109,7 +110,7 @@ func Describe(name, path string, queue []locks.Place, now time.Time) Document {
 			}
 			d.Holders = append(d.Holders, h)
 		} else {
-			d.Waiters = append(d.Waiters, Waiting{len(d.Waiters) + 1, e.Owner, e.Reason, session, token, Mode(e.Entry), since, ms, e.Labels, e.Member})
+			d.Waiters = append(d.Waiters, Waiting{len(d.Waiters) + 1, e.Owner, e.Reason, session, token, Mode(e.Entry), since, ms, e.Labels, e.Member, e.ProcessGone()})
 		}
 	}
 	if len(queue) > 0 {

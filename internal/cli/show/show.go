@@ -52,10 +52,13 @@ func HeldBy(e holdfast.Entry, now time.Time) string {
 	return "held by " + Holder(e, now)
 }
 
-// Gone says that the holder's process has ended, and "" otherwise. p is the first place of a queue.
+// ProcessGone follows the name of a client whose process has ended, although its session lasts.
+const ProcessGone = ", process gone"
+
+// Gone returns ProcessGone if it is true of the client of a place, and "" otherwise.
 func Gone(p locks.Place) string {
-	if p.Held && p.ProcessGone() {
-		return ", process gone"
+	if p.ProcessGone() {
+		return ProcessGone
 	}
 	return ""
 }

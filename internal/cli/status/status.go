@@ -28,8 +28,8 @@ the queue. A holder records the time of its acquire once it has held the lock fo
 (elect) and other libraries never record it. FOR counts from a time by the server's clock to now, by the clock of
 this machine. So it is wrong by the difference of the two clocks, which holdfast doctor shows.
 
-process gone means that the holder of a run or lock on this machine is dead (Linux, same PID namespace), and its session
-lasts until its job is gone or its timeout has passed.
+process gone means that a run, lock, elect or shard on this machine is dead (Linux, same PID namespace), and its session
+lasts until its job is gone or its timeout has passed. ls, top, graph, sessions and the page say it, too.
 
 A lock is kept if a program has released it and keeps it for its next use, until another client queues.
 If the program uses the lock again, status still shows it as kept for about a second. No session owns a

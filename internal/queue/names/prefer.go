@@ -43,10 +43,11 @@ func (c Contender) Preference() int {
 	return n
 }
 
+const hexDigits = "0123456789abcdef"
+
 // endsInID reports whether a text ends in an id, with or without dashes. Otherwise the mark is a part of a name that has
 // nothing to do with preferences, such as that of a host.
 func endsInID(text string) bool {
-	const hexDigits = "0123456789abcdef"
 	n := len(text)
 	return n >= 32 && strings.Trim(text[n-32:], hexDigits) == "" ||
 		n >= 36 && text[n-13] == '-' && text[n-18] == '-' && strings.Trim(strings.ReplaceAll(text[n-36:], "-", ""), hexDigits) == ""

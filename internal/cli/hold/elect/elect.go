@@ -150,7 +150,9 @@ func (f *flags) run(g *conn.Flags, cmd *cobra.Command, args []string) error {
 		value = plan.Who
 	}
 	prefer := holdfast.WithPreference(f.prefer, f.failback)
-	plan.Locker = func(c *zk.Client) holdfast.Locker { return candidate{e.on(c, plan.Metrics.Observed(), prefer), value} }
+	plan.Locker = func(c *zk.Client) holdfast.Locker {
+		return candidate{e.on(c, append(hold.OfProcess(), plan.Metrics.Observed(), prefer)...), value}
+	}
 	r := hold.Runner{Plan: plan, Command: f.ends.Command(args), Ending: ending, Stop: syscall.Signal(f.ends.Signal), Steps: e.steps(value), HandsOver: true}
 	return f.codes.End(r.Run())
 }

@@ -148,7 +148,8 @@ type sharder struct {
 	killAfter time.Duration
 	grace     time.Duration // from TERM to the end of the lock, if no server answers
 	say       *term.Sayer
-	hurry     chan struct{} // closed when the commands must be killed
+	heir      *supervise.Supervisor // without a command: its watchdog closes the session if this process dies between two commands
+	hurry     chan struct{}         // closed when the commands must be killed
 	crew      *crew
 	server    *conn.Connection
 }
@@ -161,11 +162,10 @@ func (w *sharder) run() error {
 	defer w.say.Flush()
 	w.plan.Metrics.Announce(w.say)
 	// If there can be no watchdog, find out before the first shard.
-	sup, err := supervise.Start(watchdog.IsHost)
-	if err != nil {
+	var err error
+	if w.heir, err = supervise.Start(watchdog.IsHost); err != nil {
 		return &term.Fault{Code: term.ExitFailed, Err: err}
 	}
-	sup.Close()
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
@@ -230,6 +230,8 @@ func (w *sharder) failed(err error) error {
 
 // work has shards until ctx ends or something fails.
 func (w *sharder) work(ctx context.Context) error {
+	disinherit := sync.OnceFunc(w.heir.Close)
+	defer disinherit()
 	var patience time.Duration // for ever
 	if w.try {
 		patience = w.plan.Flags.Patience()
@@ -251,11 +253,17 @@ func (w *sharder) work(ctx context.Context) error {
 	if err := hold.LongEnough(session); err != nil {
 		return err
 	}
+	if will := c.Will(session.ID()); will == "" {
+		disinherit()
+	} else {
+		w.heir.Bequeath(will)
+	}
 	w.grace = job.GraceOf(session.Timeout())
 	// A command that the kernel cannot kill keeps its shard, as with run.
 	const never = time.Duration(math.MaxInt64)
 	set := shards.New(c.Client, w.plan.Path, w.count, shards.WithMoveLimit(never),
-		shards.WithLock(holdfast.WithOwner(w.plan.Who), holdfast.WithReason(w.why), holdfast.WithLabels(w.plan.Labels), w.plan.Metrics.Observed()))
+		shards.WithLock(holdfast.WithOwner(w.plan.Who), holdfast.WithReason(w.why), holdfast.WithLabels(w.plan.Labels), w.plan.Metrics.Observed()),
+		shards.WithLock(hold.OfProcess()...))
 	if w.try {
 		if err := w.vacant(ctx, set); err != nil {
 			return err
@@ -341,12 +349,14 @@ func (w *sharder) once(ctx context.Context, path string, s shards.Shard, warn fu
 	go w.stop(ctx, s, signals, kill, over, warn)
 	plan := w.plan
 	plan.Path = path
+	will := w.server.Will(s.Hold.SessionID())
+	w.heir.Bequeath(will) // the session may be a new one
 	return sup.Run(
 		supervise.Command{Path: w.file, Args: w.command, Env: job.Environ(append(plan.Environment(s.Hold),
 			"HOLDFAST_SHARD="+strconv.Itoa(s.Number),
 			"HOLDFAST_SHARDS="+strconv.Itoa(w.count),
 		))},
-		supervise.Terms{Lost: kill, Deadline: s.Hold.Deadline, Ending: supervise.Ending{Grace: w.grace}, Signals: signals, Background: true, Guard: w.server.Guard(s.Hold.Context()), Will: w.server.Will(s.Hold.SessionID()), Warn: func(format string, args ...any) {
+		supervise.Terms{Lost: kill, Deadline: s.Hold.Deadline, Ending: supervise.Ending{Grace: w.grace}, Signals: signals, Background: true, Guard: w.server.Guard(s.Hold.Context()), Will: will, Warn: func(format string, args ...any) {
 			if s.Hold.Err() != nil || ctx.Err() == nil { // otherwise stop has said why
 				warn(format, args...)
 			}
