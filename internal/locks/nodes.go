@@ -93,8 +93,10 @@ func limitIn(data []byte) int {
 
 // placeOf reads a place's node, as holdfast.List does. held is known of permits alone: see holds.
 func placeOf(path, name string, held, shared bool, res zk.Result) Place {
-	note := queue.ReadNote(res.Data)
-	_, ours := queue.ParseNote(res.Data)
+	note, ours := queue.ParseNote(res.Data)
+	if !ours {
+		note = queue.ReadNote(res.Data)
+	}
 	p := Place{Zxid: res.Stat.Czxid, Within: note.Within, Process: note.Process, Yields: note.Yields, Needs: note.Needs, Revoked: note.Revoke}
 	p.Entry = holdfast.Entry{
 		Name: path[len(path)-len(name):], Path: path, Held: held, Kept: note.Kept, Shared: shared, Token: res.Stat.Czxid,

@@ -112,7 +112,6 @@ type logPrinter struct {
 	format term.Format
 	name   func(path string) string
 	events int
-	all    []LogEvent // for json
 }
 
 func (o *logPrinter) print(e txlog.Event) error {
@@ -120,8 +119,7 @@ func (o *logPrinter) print(e txlog.Event) error {
 	d := o.event(e)
 	switch o.format {
 	case "json":
-		o.all = append(o.all, d)
-		return nil
+		return o.item(d)
 	case "jsonl":
 		return term.JSONLine(o.w, d)
 	case "name":
@@ -169,13 +167,47 @@ func (o *logPrinter) event(e txlog.Event) LogEvent {
 	return d
 }
 
-// end prints the document of -o json.
+// frame returns what is before the events and after them in the document of -o json.
+func frame() (before, after string, err error) {
+	var b strings.Builder
+	err = term.JSON(&b, LogDocument{APIVersion: term.APIVersion, Kind: "LockLogs", Events: []LogEvent{}})
+	before, after, _ = strings.Cut(b.String(), "]")
+	return before, "]" + after, err
+}
+
+// item prints an event in the document of -o json.
+func (o *logPrinter) item(d LogEvent) error {
+	lead := ","
+	if o.events == 1 {
+		before, _, err := frame()
+		if err != nil {
+			return err
+		}
+		lead = before
+	}
+	var b strings.Builder
+	if err := term.JSON(&b, d); err != nil {
+		return err
+	}
+	const newLine = "\n    "
+	_, err := io.WriteString(o.w, lead+newLine+strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\n", newLine))
+	return err
+}
+
+// end prints the end of the document of -o json.
 func (o *logPrinter) end() error {
 	if o.format != "json" {
 		return nil
 	}
-	if o.all == nil {
-		o.all = []LogEvent{}
+	before, after, err := frame()
+	switch {
+	case err != nil:
+		return err
+	case o.events == 0:
+		after = before + after
+	default:
+		after = "\n  " + after
 	}
-	return term.JSON(o.w, LogDocument{APIVersion: term.APIVersion, Kind: "LockLogs", Events: o.all})
+	_, err = io.WriteString(o.w, after)
+	return err
 }
