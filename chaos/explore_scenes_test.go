@@ -242,7 +242,7 @@ func leadOnce(p *player) {
 		p.sleep(held, 5*aWhile)
 		return context.Cause(held)
 	})
-	if err != nil && !errors.Is(err, holdfast.ErrLost) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, holdfast.ErrLost) { // as it gives up, its error may be of the function
 		p.refused(ctx, locker{parts: []chaos.Op{{Lock: scenePath}}}, false, err)
 	}
 }
