@@ -94,6 +94,7 @@ func mutants() []mutant {
 		ofRuns(),
 		ofLead(),
 		ofPreferences(),
+		ofHandovers(),
 		ofDetached(),
 		ofSeeing(),
 		ofWatching(),
