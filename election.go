@@ -52,9 +52,9 @@ func (e *Election) Path() string { return e.lock.Path }
 // at once. The context has the values of ctx. FromContext returns the term's Hold, for Token and Proclaim.
 //
 // If f returns before its term is lost, or after the end of ctx, Lead returns the error of f. It is joined with an
-// error that is ErrLost if the term did not last until Lead had resigned. If f returns an error after a loss, Lead
-// drops it, since most of these errors are consequences of the loss; to end Lead nevertheless, f cancels ctx. Lead
-// also returns the errors of Campaign, among them the cause of ctx.
+// error that is ErrLost if the term did not last until Lead had resigned. If f returns an error after a loss or a
+// handover (see WithPreference), Lead drops it: most of these errors are consequences. To end Lead nevertheless, f
+// cancels ctx. Lead also returns the errors of Campaign, among them the cause of ctx.
 func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Context) error) error {
 	for turn := queue.Pace(1); ; {
 		h, err := e.campaign(ctx, "lead", value)
@@ -65,7 +65,7 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 		err = h.during(ctx, func(ctx context.Context) error {
 			ctx, handed := e.lock.handover(ctx, h)
 			err := f(ctx)
-			lost = errors.Is(h.over(), ErrLost) || handed(err) // or handed over
+			lost = handed() || errors.Is(h.over(), ErrLost) // or handed over
 			return err
 		})
 		if !lost || ctx.Err() != nil {
@@ -128,7 +128,11 @@ func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
 // withCandidate puts a candidate's value into the data of its node.
 func (l *lock) withCandidate(data, value []byte) ([]byte, error) {
 	if l.Grammar.Mutex.Unique() {
-		return append([]byte{}, value...), queue.ValidValue(value)
+		err := queue.ValidValue(value)
+		if to, _ := queue.Handover(data); to != "" { // the request stays
+			return queue.WithHandover(value, to), err
+		}
+		return append([]byte{}, value...), err
 	}
 	n := queue.ReadNote(data)
 	n.Value = value
@@ -312,6 +316,7 @@ func (f *follower) stillFirst(ctx context.Context, s *zk.Session) (*zk.Watch, er
 }
 
 func (f *follower) leaderOf(path string, data []byte, stat zk.Stat) Leader {
+	_, data = queue.Handover(data)
 	switch {
 	case queue.IsRequest(data) && stat.Czxid == f.last.Term:
 		data = f.last.Value // until it is restored

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"holdfast/internal/lend"
 	"holdfast/internal/queue"
@@ -64,7 +63,7 @@ type lock struct {
 }
 
 func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
-	l := lock{Queue: &queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl, Preference: o.preferred}, options: o}
+	l := lock{Queue: &queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl, Prefers: o.prefers, Preference: o.preferred}, options: o}
 	if o.value != nil {
 		l.Queue.Process = o.note.Process // the nodes have no note
 	}
@@ -237,7 +236,7 @@ func (l *lock) stand(ctx context.Context, s names.Side, patience bool) (*Hold, e
 		if err != nil {
 			return nil, err
 		}
-		c := &candidacy{lock: l, place: p, since: make(map[string]time.Time)}
+		c := newCandidacy(l, p)
 		h, err := l.finish(ctx, p, c.wait(ctx, patience))
 		switch {
 		case err == nil:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/layout"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -314,8 +315,9 @@ func TestPreferredLeadersInTheLongRun(t *testing.T) {
 
 // candidacies are what five candidates do in one world.
 type candidacies struct {
-	seed int
-	rng  *rand.Rand
+	seed  int
+	rng   *rand.Rand
+	admin *zk.Client // asks for handovers; nil: nobody does
 
 	mu        sync.Mutex // guards the fields below
 	leads     map[int]context.Context
@@ -323,6 +325,7 @@ type candidacies struct {
 	terms     int
 	arrivals  int // calls of Lead, and sessions after the first of a client
 	handovers int
+	asks      int       // requests for a handover
 	began     time.Time // of the latest term
 	disturbed time.Time // the latest arrival or loss
 	latest    time.Duration
@@ -361,6 +364,9 @@ func (c *candidacies) play(t *testing.T, srv *zktest.Server) {
 	for time.Now().Before(quiet) {
 		time.Sleep(time.Duration(c.rng.IntN(4000)) * time.Millisecond)
 		l := lines[c.rng.IntN(5)]
+		if c.admin != nil && c.rng.IntN(3) == 0 {
+			c.ask(t, preferences[c.rng.IntN(5)])
+		}
 		switch c.rng.IntN(4) {
 		case 0:
 			l.cut()
@@ -385,10 +391,15 @@ func (c *candidacies) play(t *testing.T, srv *zktest.Server) {
 	terms, last := c.terms, c.disturbed
 	c.latest = max(0, c.began.Sub(last))
 	c.mu.Unlock()
-	if most := []int{slices.Max(preferences)}; !slices.Equal(c.now(preferences), most) {
+	if c.admin != nil {
+		c.choose(t, preferences)
+		c.mu.Lock()
+		terms = c.terms
+		c.mu.Unlock()
+	} else if most := []int{slices.Max(preferences)}; !slices.Equal(c.now(preferences), most) {
 		t.Errorf("seed %d: %v leads, %v after the last disturbance; want %v of %v", c.seed, c.now(preferences), time.Since(last), most, preferences)
 	}
-	if c.latest > failback+handoff {
+	if c.admin == nil && c.latest > failback+handoff {
 		t.Errorf("seed %d: the most preferred candidate led only %v after the last disturbance; want %v and a handoff", c.seed, c.latest, failback)
 	}
 	time.Sleep(10 * failback)
@@ -396,12 +407,41 @@ func (c *candidacies) play(t *testing.T, srv *zktest.Server) {
 	if c.terms != terms {
 		t.Errorf("seed %d: the leader has changed in quiet times", c.seed)
 	}
-	if c.handovers > c.arrivals {
+	if c.handovers > c.arrivals+c.asks {
 		t.Errorf("seed %d: %d handovers, and %d arrivals", c.seed, c.handovers, c.arrivals)
 	}
 	c.mu.Unlock()
 	cancel()
 	running.Wait()
+}
+
+// ask asks for a handover to a candidate with the preference, which may be refused.
+func (c *candidacies) ask(t *testing.T, preference int) error {
+	c.mu.Lock()
+	c.asks++
+	c.mu.Unlock()
+	err := handOver(t.Context(), c.admin, fmt.Sprint(preference))
+	if _, ok := errors.AsType[*deed.HandoverError](err); err != nil && !ok && !errors.Is(err, holdfast.ErrNotHeld) {
+		t.Errorf("seed %d: hand over to %d: %v", c.seed, preference, err)
+	}
+	return err
+}
+
+// choose asks for a handover to a candidate that does not lead. It leads soon.
+func (c *candidacies) choose(t *testing.T, preferences []int) {
+	leads := c.now(preferences)
+	others := slices.DeleteFunc(slices.Clone(preferences), func(n int) bool { return slices.Contains(leads, n) })
+	if len(leads) != 1 || len(others) == 0 {
+		t.Fatalf("seed %d: %v lead of %v", c.seed, leads, preferences)
+	}
+	want := others[c.rng.IntN(len(others))]
+	if err := c.ask(t, want); err != nil {
+		t.Errorf("seed %d: hand over from %v to %d: %v", c.seed, leads, want, err)
+	}
+	time.Sleep(5 * handoff)
+	if got := c.now(preferences); !slices.Equal(got, []int{want}) {
+		t.Errorf("seed %d: %v leads after a handover from %v to %d", c.seed, got, leads, want)
+	}
 }
 
 // sessions counts the sessions of a client. All but the first are arrivals.

@@ -95,6 +95,7 @@ func mutants() []mutant {
 		ofRuns(),
 		ofLead(),
 		ofPreferences(),
+		ofHandovers(),
 		ofDetached(),
 		ofSeeing(),
 		ofWatching(),

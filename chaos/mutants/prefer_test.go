@@ -38,12 +38,12 @@ func ofPreferences() []mutant {
 		},
 		{
 			number: 1626, bug: "Lead returns after a handover instead of campaigning again", where: "–",
-			edits: []edit{{"election.go", "|| handed(err) // or", "|| handed(err) && false // or"}},
+			edits: []edit{{"election.go", "lost = handed() || errors", "lost = handed() && false || errors"}},
 			tests: []string{"TestLeadHandsOver"},
 		},
 		{
 			number: 1627, bug: "a candidate that flaps moves others behind it, so they never lead", where: "–",
-			edits: []edit{{"prefer.go", "if line[0].Preference() >= c.lock.preferred {", "if line[0].Preference() >= 0 {"}},
+			edits: []edit{{"prefer.go", "case leader.Preference() >= c.lock.preferred:", "case leader.Preference() >= 0:"}},
 			tests: []string{"TestFlappingCandidateDoesNotLead"},
 		},
 		{
@@ -69,11 +69,11 @@ func ofPreferences() []mutant {
 		{
 			number: 1632, bug: "after a lost connection, a candidate does not follow the line any more", where: "–",
 			edits: []edit{{"prefer.go", "\t\t\tturn, began = turn.NextAfter(ctx, began), time.Now()\n", "\t\t\t_, _ = turn, began\n\t\t\treturn\n"}},
-			tests: []string{"TestHandoverSurvivesLostConnections"},
+			tests: []string{"TestHandoverSurvivesLostConnections", "TestNamedHandoverSurvivesLostConnections"},
 		},
 		{
 			number: 1633, bug: "a candidate learns that it is next only when the one ahead of it has gone", where: "–",
-			edits: []edit{{"prefer.go", "\"/\"+line[own-2].Name); err == nil {", "\"/\"+line[own-1].Name); err == nil {"}},
+			edits: []edit{{"internal/queue/wait.go", "if p.Next != nil && p.ahead.Far == \"\" {", "if p.Next != nil && p.ahead.Far == \"-\" {"}},
 			tests: []string{"TestPreferredLeadersInTheLongRun"},
 		},
 	}

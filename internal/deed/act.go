@@ -35,7 +35,7 @@ type Plan struct {
 	Dir      string // the node with its queue
 	Token    int64
 	Queue    []locks.Place        // of the lock, when it was looked at
-	Places   []holdfast.Entry     // those with the token
+	Places   []holdfast.Entry     // those with the token, and the candidate that is to lead next
 	Reserved *reserve.Reservation // what the action ends besides; or nil
 }
 

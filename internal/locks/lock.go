@@ -100,6 +100,11 @@ func (p *Place) Slot() (number int, ok bool) {
 	return names.SlotOf(p.Path[cut+1:])
 }
 
+// Preference is the preference of a candidate; ok is false if it has none, so that it does not hand over either.
+func (p *Place) Preference() (n int, ok bool) {
+	return names.PreferenceIn(p.Path[strings.LastIndexByte(p.Path, '/')+1:])
+}
+
 // SessionText returns the id of a session as people read it.
 func SessionText(session int64) string { return fmt.Sprintf("0x%x", uint64(session)) }
 

@@ -128,7 +128,9 @@ func (p *Place) awaited() string {
 // of them behind one writer, and each would wake twice.
 func (p *Place) awaitsFar(a names.Ahead) bool { return a.Far != "" && !p.Shared }
 
-// watchFar is watchAhead for a place that looks ahead.
+// watchFar is watchAhead for a place that looks ahead. It does not see when the nearest goes first, which matters only
+// if somebody wants to know when the place is next. Then the holder changes its node after it has seen that, and a change
+// of the second nearest makes the place look.
 func (p *Place) watchFar(ctx context.Context, a names.Ahead) (*zk.Watch, error) {
 	var stat zk.Stat
 	var far *zk.Watch
@@ -148,6 +150,16 @@ func (p *Place) watchFar(ctx context.Context, a names.Ahead) (*zk.Watch, error) 
 	}
 	p.watches.far = stat.Czxid
 	p.watches.mzxid = stat.Mzxid
+	if p.Next != nil {
+		res, err := p.lookAt(ctx, p.node(a.Near))
+		if err != nil || errors.Is(res[0].Err, zk.ErrNoNode) { // perhaps the holder has seen that before
+			far.Stop()
+			if err == nil {
+				p.ahead, err = p.look(ctx)
+			}
+			return nil, err
+		}
+	}
 	return far, nil
 }
 
@@ -251,6 +263,9 @@ func (p *Place) aheadFired(ctx context.Context, ev zk.Event) (err error) {
 	case ev.Err != nil:
 		return ev.Err
 	case ev.Type != zk.EventNodeDeleted: // it changed: watch again
+		if far && p.Next != nil {
+			p.ahead, err = p.look(ctx)
+		}
 	case far:
 		p.ahead, err = p.farGone(ctx, a)
 	default:
@@ -475,6 +490,11 @@ func (p *Place) lookAgain(ctx context.Context, watch *zk.Watch) error {
 		now := res[0]
 		same = now.Err == nil && now.Stat.Czxid == czxid && (p.Shared || now.Stat.Mzxid == p.watches.mzxid)
 	}
+	if p.Next != nil && same {
+		var near []zk.Result
+		near, err = p.lookAt(ctx, p.node(p.ahead.Near))
+		same = err == nil && !errors.Is(near[0].Err, zk.ErrNoNode)
+	}
 	if len(res) > 1 {
 		switch own := res[1]; {
 		case errors.Is(own.Err, zk.ErrNoNode), own.Err == nil && own.Stat.Czxid != p.czxid:
@@ -499,7 +519,7 @@ func (p *Place) lookAgain(ctx context.Context, watch *zk.Watch) error {
 	}
 	watch.Stop()
 	p.unwatch()
-	if err == nil && errors.Is(res[0].Err, zk.ErrNoNode) {
+	if err == nil && (p.Next != nil || errors.Is(res[0].Err, zk.ErrNoNode)) {
 		p.ahead, err = p.look(ctx)
 	}
 	return err

@@ -82,6 +82,7 @@ func ParseNote(data []byte) (n Note, ok bool) {
 // ReadNote reads what it can from a node's data. Other programs write text of their own there (Curator
 // the host's address).
 func ReadNote(data []byte) Note {
+	_, data = Handover(data)
 	switch {
 	case len(data) == 0:
 		return Note{}
@@ -124,7 +125,7 @@ func IsRequest(data []byte) bool { return string(data) == revokeRequest }
 
 // ValidValue says what is wrong with the data that a program has chosen for a node.
 func ValidValue(data []byte) error {
-	if IsRequest(data) {
+	if to, _ := Handover(data); to != "" || IsRequest(data) {
 		return fmt.Errorf("%w: the value %s is how a holder is asked to release the lock: choose another", zk.ErrBadArguments, data)
 	}
 	return nil
@@ -141,4 +142,25 @@ func WithRequest(data []byte) ([]byte, error) {
 	}
 	n.Revoke = true
 	return n.Encode()
+}
+
+// handoverRequest begins the data of a leader that is asked to hand over to a candidate. The name of that candidate's node
+// follows, then a line break, and then the leader's own data.
+const handoverRequest = "__HANDOVER__ "
+
+// WithHandover asks the leader whose node has these data to hand over to the candidate with a node of that name.
+func WithHandover(data []byte, to string) []byte {
+	_, own := Handover(data)
+	return append([]byte(handoverRequest+to+"\n"), own...)
+}
+
+// Handover splits the data of a leader's node into such a request and the leader's own data. to is the name of the
+// candidate's node, "" if there is no request.
+func Handover(data []byte) (to string, own []byte) {
+	rest, asked := bytes.CutPrefix(data, []byte(handoverRequest))
+	name, own, whole := bytes.Cut(rest, []byte("\n"))
+	if !asked || !whole {
+		return "", data
+	}
+	return string(name), own
 }

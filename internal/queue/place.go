@@ -23,8 +23,9 @@ type Place struct {
 	Exact  bool // the prefix is the whole name
 	Shared bool // a reader, or a permit; shared lists (sharing, shares, share) are something else
 	Data   []byte
-	Waits  func() // called by Wait when our node exists and somebody is ahead; nil: nobody
-	Token  int64  // the fencing token: the czxid, unless the tenure is older than the node
+	Next   func()            // called by Wait once, when only one node is ahead; nil: nobody wants to know. See watchFar
+	Reads  func(data []byte) // called by the tenure with the data of our node, whenever it has read them; nil: likewise
+	Token  int64             // the fencing token: the czxid, unless the tenure is older than the node
 
 	path  string        // "" until it is known
 	asked time.Time     // when the last request was sent that makes the node

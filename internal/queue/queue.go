@@ -26,7 +26,8 @@ type Queue struct {
 	Grammar *names.Grammar
 	ACL     []zk.ACL
 	Beside  []zk.Op // reads that a place sends with its create; see Place.Seen
-	// Preference is that of the places, in the names of their nodes; 0: none. The names must tell attempts apart.
+	// Prefers says that the names of the nodes have the Preference, if they tell attempts apart.
+	Prefers    bool
 	Preference int
 	// Process is the client's, in the names of the nodes, where their data are the program's; nil: none. The names must tell
 	// attempts apart, or it has no effect.

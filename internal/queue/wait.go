@@ -18,11 +18,15 @@ func (q *Queue) Enter(ctx context.Context, s names.Side, data func(names.Attempt
 	if err != nil {
 		return nil, err
 	}
+	a = a.OfProcess(q.Process)
+	if q.Prefers {
+		a = a.Prefer(q.Preference)
+	}
 	d, err := data(a)
 	if err != nil {
 		return nil, err
 	}
-	return &Place{Queue: q, Session: session, Dir: q.Path, Attempt: a.OfProcess(q.Process).Prefer(q.Preference), Shared: s == names.Read, Data: d}, nil
+	return &Place{Queue: q, Session: session, Dir: q.Path, Attempt: a, Shared: s == names.Read, Data: d}, nil
 }
 
 // Wait joins the queue and returns nil once nobody is ahead. Then our node exists, as far as the events of the session
@@ -31,13 +35,14 @@ func (q *Queue) Enter(ctx context.Context, s names.Side, data func(names.Attempt
 // Leave after an error.
 func (p *Place) Wait(ctx context.Context, patience bool) error {
 	err := p.arrive(ctx, patience) // 1. our node, at the back: whom must we wait for?
-	if err == nil && !p.ahead.Nobody() && p.Waits != nil {
-		p.Waits()
-	}
 	for err == nil && !p.ahead.Nobody() {
 		if !patience {
 			err = p.awaitKept(ctx) // nearly always ErrLocked; see kept.go
 			continue
+		}
+		if p.Next != nil && p.ahead.Far == "" {
+			p.Next()
+			p.Next = nil
 		}
 		err = p.await(ctx) // 2. wait, and learn who is ahead now; see await.go
 	}

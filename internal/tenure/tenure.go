@@ -176,6 +176,9 @@ func (t *Tenure) watch(p *queue.Place, lease *zk.Lease) {
 			}
 			return
 		}
+		if p.Reads != nil {
+			p.Reads(data)
+		}
 		if queue.ReadNote(data).Revoke {
 			t.revoke()
 		}

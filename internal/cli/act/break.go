@@ -70,25 +70,31 @@ A program that uses holdfast's Go package sees the request as Hold.Revoked, and 
 lock is revocable. holdfast elect stops its command, and the next candidate leads. All others ignore it: so do holdfast
 run and lock, and there is no process that could see it for a detached lock. To end a detached lock, see holdfast unlock.
 
+With --to, the leader of an election hands over to the candidate with that token, and candidates in between step behind it.
+The new leader leads until it resigns, whoever is preferred (elect --prefer). The former one stops its command when the
+new one is next in line and has answered. If the new one leaves before that, nothing happens. The leader, the candidate and
+those in between must be of holdfast elect, or of programs with WithPreference.
+
 revoke shows the holder, the clients that wait and the next one, and asks you to type the lock's name. Where
 standard input is no terminal, it needs --yes. It leaves an audit line (see holdfast break --help).
 
 Exit codes:
   0   the request is written
-  1   nobody holds the lock; or not confirmed
+  1   nobody holds the lock; or the candidate of --to cannot lead next; or not confirmed
   2   wrong command line; or no terminal and no --yes
   69  no server answered
   75  somebody else holds the lock now
   77  no permission
   78  wrong configuration`,
 		Example: `  holdfast status db/migrate                  # shows the token
-  holdfast revoke --token 4294967311 --reason "maintenance at 12:00" db/migrate`,
+  holdfast revoke --token 4294967311 --reason "maintenance at 12:00" db/migrate
+  holdfast revoke --to 4294967342 scheduler   # that candidate leads next`,
 	})
 }
 
 // newAction adds to cmd what break and revoke have in common.
 func newAction(g *conn.Flags, a deed.Action, cmd *cobra.Command) *cobra.Command {
-	var token string
+	var token, to string
 	var act Flags
 	var layout kind.Layout
 	var forget forgetFlags
@@ -105,12 +111,23 @@ func newAction(g *conn.Flags, a deed.Action, cmd *cobra.Command) *cobra.Command 
 				return forgetRun(ctx, g, cmd, c, forget, act, args[0], path, layout.Layout)
 			})
 		}
-		n, err := parseToken(a.Name, token, args[0])
-		if err != nil {
-			return err
+		var n, next int64
+		if cmd.Flags().Changed("to") {
+			if next, err = parseToken(a.Name, "to", to, args[0]); err != nil {
+				return err
+			}
+		}
+		if next == 0 || cmd.Flags().Changed("token") {
+			if n, err = parseToken(a.Name, "token", token, args[0]); err != nil {
+				return err
+			}
 		}
 		return g.Ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-			return perform(ctx, g, cmd, c, a, act, args[0], path, n, layout.Asked())
+			p, err := look(ctx, c, a, path, layout.Asked(), n, next)
+			if err != nil {
+				return Changed(args[0], err)
+			}
+			return perform(ctx, g, cmd, c, p, act, args[0])
 		})
 	}
 	cmd.Flags().StringVar(&token, "token", "", "token of the holder, as holdfast status shows it")
@@ -118,43 +135,50 @@ func newAction(g *conn.Flags, a deed.Action, cmd *cobra.Command) *cobra.Command 
 	layout.Register(cmd)
 	if a.Ends {
 		forget.register(cmd)
+	} else {
+		cmd.Flags().StringVar(&to, "to", "", "of an election: token of the candidate that is to lead next, as holdfast status shows it. Needs no --token")
 	}
 	return cmd
 }
 
-// parseToken reads --token.
-func parseToken(command, text, name string) (int64, error) {
-	hint := "holdfast status " + term.Cut(name, 80) + " shows the holder's token"
+// parseToken reads a flag such as --token.
+func parseToken(command, flag, text, name string) (int64, error) {
+	hint := "holdfast status " + term.Cut(name, 80) + " shows the tokens"
 	if text == "" {
-		return 0, term.Usage(hint, "%s: no --token given", command)
+		return 0, term.Usage(hint, "%s: no --%s given", command, flag)
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 {
-		return 0, term.Usage(hint, "--token %q is no token: want a number above 0", term.Cut(text, 40))
+		return 0, term.Usage(hint, "--%s %q is no token: want a number above 0", flag, term.Cut(text, 40))
 	}
 	return n, nil
 }
 
-// perform shows what a does to whom, asks, and does it.
-func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, a deed.Action, f Flags, name, path string, token int64, layout *locks.Layout) error {
-	p, err := deed.Look(ctx, c, a, path, layout, token)
-	if err != nil {
-		return Changed(name, err)
+// look returns the plan to do a to the holder with the token, or to ask the leader to hand over to the candidate with the
+// token next. Without next, it is 0; with next, token can be 0.
+func look(ctx context.Context, c *zk.Client, a deed.Action, path string, layout *locks.Layout, token, next int64) (*deed.Plan, error) {
+	if next != 0 {
+		return deed.LookHandover(ctx, c, path, layout, token, next)
 	}
+	return deed.Look(ctx, c, a, path, layout, token)
+}
+
+// perform shows what the plan does to whom, asks, and does it.
+func perform(ctx context.Context, g *conn.Flags, cmd *cobra.Command, c *zk.Client, p *deed.Plan, f Flags, name string) error {
 	if len(p.Places) > 0 {
 		ShowQueue(cmd.ErrOrStderr(), name, p, time.Now())
-		fmt.Fprintln(cmd.ErrOrStderr(), a.Does)
+		fmt.Fprintln(cmd.ErrOrStderr(), term.Escape(p.Action.Does))
 	}
 	if p.Reserved != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s, token %d\nIt ends this time. The next client acquires the lock within 2 seconds.\n",
-			term.Escape(name), term.Escape(show.Reservation(p.Reserved)), token)
+			term.Escape(name), term.Escape(show.Reservation(p.Reserved)), p.Token)
 	}
-	if err := f.Confirm(cmd, a.Name+" it", name); err != nil {
+	if err := f.Confirm(cmd, cmd.Name()+" it", name); err != nil {
 		return err
 	}
 	if err := CarryOut(ctx, g, cmd, c, p, name, f.Reason); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.Done, term.Escape(name), token)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", p.Action.Done, term.Escape(name), p.Token)
 	return err
 }

@@ -49,6 +49,9 @@ func ShowQueue(w io.Writer, name string, p *deed.Plan, now time.Time) {
 
 // Changed gives the error for a token that nobody has its exit code and the name of the lock. Other errors stay.
 func Changed(name string, err error) error {
+	if e, ok := errors.AsType[*deed.HandoverError](err); ok {
+		return &term.Fault{Code: term.ExitNo, Err: fmt.Errorf("%s: %s; nothing was done", term.Cut(name, 80), e.Why), Hint: "holdfast status shows the candidates"}
+	}
 	e, ok := errors.AsType[*deed.ChangedError](err)
 	if !ok {
 		return err

@@ -30,6 +30,12 @@ func Listing(name func(path string) string, found []Lock, now time.Time) term.Li
 		{Head: "WAITERS", Cell: func(l Lock) string { return strconv.Itoa(l.Waiters()) }},
 		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
 		{Head: "PERMITS", Cell: func(l Lock) string { return l.Permits.String() }},
+		{Head: "PREFER", Wide: true, Cell: func(l Lock) string {
+			if len(l.Queue) == 0 {
+				return ""
+			}
+			return preference(l.Queue[0])
+		}},
 		{Head: "MODE", Wide: true, Cell: of(show.Mode)},
 		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
 		{Head: "SESSION", Wide: true, Cell: of(show.Session)},
@@ -46,6 +52,9 @@ func Listing(name func(path string) string, found []Lock, now time.Time) term.Li
 	}
 	if !slices.ContainsFunc(found, func(l Lock) bool { return len(l.Queue) > 0 && len(l.Queue[0].Labels) > 0 }) {
 		columns = slices.DeleteFunc(columns, func(c term.Column[Lock]) bool { return c.Head == "LABELS" })
+	}
+	if !slices.ContainsFunc(found, func(l Lock) bool { return len(l.Queue) > 0 && preferred(l.Queue[0]) }) {
+		columns = slices.DeleteFunc(columns, func(c term.Column[Lock]) bool { return c.Head == "PREFER" })
 	}
 	return term.Listing[Lock]{
 		Items: found, Columns: columns,

@@ -4,6 +4,7 @@ package see
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,6 +105,20 @@ func (l Lock) Holders() int { return l.lock().Holders() }
 
 // Waiters returns how many places wait. Candidates and workers do not.
 func (l Lock) Waiters() int { return l.lock().Waiters() }
+
+// preference returns the preference of a candidate for a table.
+func preference(p locks.Place) string {
+	if n, ok := p.Preference(); ok {
+		return strconv.Itoa(n)
+	}
+	return ""
+}
+
+// preferred reports whether a place is one of a candidate that is preferred to others.
+func preferred(p locks.Place) bool {
+	n, _ := p.Preference()
+	return n > 0
+}
 
 // Permits are those of a semaphore, or the slots of a set.
 type Permits struct {

@@ -137,6 +137,7 @@ func (l *Lock) Places(now time.Time) term.Listing[int] {
 		{Head: "FOR", Cell: of(func(e holdfast.Entry) string { return show.For(e, now) })},
 		{Head: "SESSION", Cell: of(show.Session)},
 		{Head: "TOKEN", Cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
+		{Head: "PREFER", Cell: func(i int) string { return preference(l.Queue[i]) }},
 		{Head: "MODE", Wide: true, Cell: of(show.Mode)},
 		{Head: "SINCE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
 		{Head: "NODE", Wide: true, Cell: of(func(e holdfast.Entry) string { return e.Path })},
@@ -145,6 +146,9 @@ func (l *Lock) Places(now time.Time) term.Listing[int] {
 	}
 	if !slices.ContainsFunc(l.Queue, func(e locks.Place) bool { return len(e.Labels) > 0 }) {
 		columns = slices.DeleteFunc(columns, func(c term.Column[int]) bool { return c.Head == "LABELS" })
+	}
+	if !slices.ContainsFunc(l.Queue, preferred) {
+		columns = slices.DeleteFunc(columns, func(c term.Column[int]) bool { return c.Head == "PREFER" })
 	}
 	return term.Listing[int]{Items: indexes, Columns: columns}
 }

@@ -52,6 +52,8 @@ type Holding struct {
 	HeldMS    int64             `json:"held_ms"`
 	Slot      *int              `json:"slot,omitempty"` // its number. A holder of several slots has an entry for each, with one token
 	Labels    map[string]string `json:"labels,omitempty"`
+	// Preference is that of the leader of an election; absent if it has none.
+	Preference *int `json:"preference,omitempty"`
 	// ProcessGone: its process has ended, and its session is about to. That is known on its machine alone.
 	ProcessGone bool `json:"process_gone,omitempty"`
 	// Detached: no session owns the lock, and Session is empty. Expires is absent if it never does.
@@ -72,7 +74,9 @@ type Waiting struct {
 	WaitingMS int64             `json:"waiting_ms"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	// Member: a candidate, or a worker of shards. Its program goes on meanwhile.
-	Member      bool `json:"member,omitempty"`
+	Member bool `json:"member,omitempty"`
+	// Preference is that of a candidate; absent if it has none.
+	Preference  *int `json:"preference,omitempty"`
 	ProcessGone bool `json:"process_gone,omitempty"` // as of a Holding
 }
 
@@ -99,7 +103,7 @@ func Describe(name, path string, queue []locks.Place, now time.Time) Document {
 		since, ms := e.Since.UTC(), max(now.Sub(e.Since), 0).Milliseconds()
 		session, token := locks.SessionText(e.Session), strconv.FormatInt(e.Token, 10)
 		if e.Held {
-			h := Holding{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels, ProcessGone: e.ProcessGone()}
+			h := Holding{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels, Preference: preferenceOf(e), ProcessGone: e.ProcessGone()}
 			h.detach(e.Entry)
 			if slot, ok := e.Slot(); ok {
 				h.Slot = &slot
@@ -110,7 +114,7 @@ func Describe(name, path string, queue []locks.Place, now time.Time) Document {
 			}
 			d.Holders = append(d.Holders, h)
 		} else {
-			d.Waiters = append(d.Waiters, Waiting{len(d.Waiters) + 1, e.Owner, e.Reason, session, token, Mode(e.Entry), since, ms, e.Labels, e.Member, e.ProcessGone()})
+			d.Waiters = append(d.Waiters, Waiting{len(d.Waiters) + 1, e.Owner, e.Reason, session, token, Mode(e.Entry), since, ms, e.Labels, e.Member, preferenceOf(e), e.ProcessGone()})
 		}
 	}
 	if len(queue) > 0 {
@@ -126,6 +130,15 @@ func Describe(name, path string, queue []locks.Place, now time.Time) Document {
 		d.Holders = nil
 	}
 	return d
+}
+
+// preferenceOf returns the preference of a candidate, or nil.
+func preferenceOf(p locks.Place) *int {
+	n, ok := p.Preference()
+	if !ok {
+		return nil
+	}
+	return &n
 }
 
 // Reserve adds a reservation to the document; nil adds nothing.

@@ -24,7 +24,7 @@ func (s *screen) paint(i term.Ink, text string) string {
 }
 
 // dropped are the columns that a narrow screen does not have, in the order in which they go.
-var dropped = []string{"TOKEN", "SESSION", "WHY", "PERMITS", "MODE", "HELD-FOR", "FOR", "WAITERS", "HOLDER"}
+var dropped = []string{"TOKEN", "SESSION", "WHY", "PERMITS", "PREFER", "MODE", "HELD-FOR", "FOR", "WAITERS", "HOLDER"}
 
 // elasticColumns are the columns whose texts are cut where there is no room.
 var elasticColumns = []string{"NAME", "HOLDER", "WHO", "WHY"}

@@ -12,10 +12,10 @@ const MaxPreference = 1_000_000
 // beginning and at the end of a name, so they take the place for one of theirs.
 const preferMark = "-prefer"
 
-// Prefer returns the attempt with a preference in its name. The name of a candidate without one stays as it is: the
-// preference is 0. The attempt must be Unique, since the mark follows the id.
+// Prefer returns the attempt with a preference in its name, also if it is 0: the mark says that the candidate hands over,
+// and steps behind others. The mark follows the id, so the name of an attempt that is not Unique stays as it is.
 func (a Attempt) Prefer(n int) Attempt {
-	if n == 0 {
+	if !a.Unique {
 		return a
 	}
 	for _, id := range [...]string{a.ID, dashed(a.ID)} {
@@ -31,16 +31,22 @@ func dashed(id string) string {
 
 // Preference is the preference of a candidate, 0 if its name has none.
 func (c Contender) Preference() int {
-	before, after, ok := strings.Cut(c.Form, preferMark)
+	n, _ := PreferenceIn(c.Form)
+	return n
+}
+
+// PreferenceIn returns the preference in the name of a candidate, with or without its number. ok is false if it has none.
+func PreferenceIn(name string) (n int, ok bool) {
+	before, after, ok := strings.Cut(name, preferMark)
 	if !ok || !endsInID(before) {
-		return 0
+		return 0, false
 	}
 	digits := len(after) - len(strings.TrimLeft(after, "0123456789"))
 	n, err := strconv.Atoi(after[:digits])
 	if err != nil || n > MaxPreference {
-		return 0
+		return 0, false
 	}
-	return n
+	return n, true
 }
 
 const hexDigits = "0123456789abcdef"

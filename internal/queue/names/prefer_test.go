@@ -10,16 +10,26 @@ func TestPreferenceIsInTheName(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plain := a.Prefix
 			a = a.Prefer(n)
 			c, ok := g.Parse(a.Prefix + "0000000012")
 			if !ok || c.Form != a.Prefix || c.Seq != 12 || c.Preference() != n {
 				t.Errorf("%s, preference %d: %q is read as %+v, preference %d", l.Name, n, a.Prefix, c, c.Preference())
 			}
-			if n == 0 && a.Prefix != plain {
-				t.Errorf("%s: the name of a candidate without a preference is %q: want %q", l.Name, a.Prefix, plain)
+			if got, ok := PreferenceIn(c.Name); got != n || !ok {
+				t.Errorf("%s, preference %d: %q has the preference %d, %t", l.Name, n, c.Name, got, ok)
 			}
 		}
+	}
+}
+
+// The names of an attempt that has no id stay as they are.
+func TestNamesWithoutAnIDHaveNoPreference(t *testing.T) {
+	a, err := Compile(SessionID).Attempt(Mutex, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := a.Prefer(0); b != a {
+		t.Errorf("%+v; want %+v", b, a)
 	}
 }
 

@@ -266,7 +266,7 @@ so give all candidates the same. A handover stops the command as a TERM does (--
 waits to lead again. With --try or --wait, it exits with the command's own code instead. So a candidate that comes and goes
 does not move the leader. The leader resigns only when the next candidate has just answered. A candidate of another library
 has the number 0. It neither hands over nor lets a preferred one pass. holdfast revoke asks a leader to hand over to the next
-in line.
+in line, and with --to to a candidate that you name.
 
 With --observe, elect does not run for leader. It prints one line for the current leader, and one
 whenever the leader or its value changes: "leader TERM VALUE" or "no leader". TERM grows from leader
