@@ -46,7 +46,7 @@ func ofTheNewest() []mutant {
 		},
 		{
 			number: 1608, bug: "a waiter that an operator has removed says that it was superseded", where: "–",
-			edits: []edit{{queue, "readErr == nil && ok && o.ends(a) {", "readErr == nil && ok {"}},
+			edits: []edit{{queue, "readErr == nil && ok && o.Through >= a.First {", "readErr == nil && ok {"}},
 			tests: []string{"TestABrokenWaiterIsNotSuperseded"},
 		},
 		{
@@ -106,7 +106,7 @@ func ofTheNewest() []mutant {
 		},
 		{
 			number: 1636, bug: "a superseded waiter that does not know of its node queues again as the newest", where: "holdfast at 8bfafadd",
-			edits: []edit{{"internal/queue/arrival.go", "return o.Through >= a.First || slices", "return o.Through >= a.First || a.First == 0 && slices"}},
+			edits: []edit{{queue, "if a == nil || a.First != 0 ||", "if a == nil || a.First == 0 ||"}},
 			tests: []string{"TestAWaiterThatDoesNotKnowOfItsNodeIsSuperseded"},
 		},
 		{

@@ -107,11 +107,6 @@ const mostGone = 32
 // placeID identifies a place by the name of its node without the number.
 func placeID(form string) uint32 { return crc32.ChecksumIEEE([]byte(form)) }
 
-// ends reports whether the arrival is over.
-func (o over) ends(a *Arrival) bool {
-	return o.Through >= a.First || slices.ContainsFunc(a.tried, func(id uint32) bool { return slices.Contains(o.Gone, id) })
-}
-
 // latest returns ids, and older ones behind them while there is room.
 func latest(ids, older []uint32) []uint32 {
 	all := slices.Concat(ids, older)

@@ -91,6 +91,9 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 			case p.path != "":
 				return p.position(ctx, listed, nil)
 			}
+			if err := p.missed(ctx); err != nil {
+				return names.Ahead{}, err
+			}
 		default:
 			return names.Ahead{}, p.Queue.underNode(p.node(p.Prefix), err)
 		}

@@ -27,6 +27,9 @@ import (
 // WaitAs is Wait for a place of the arrival. The error can be a Yielded: then our node is gone, or Leave removes it.
 func (p *Place) WaitAs(ctx context.Context, a *Arrival, patience bool) error {
 	p.arrival = a
+	if err := p.missed(ctx); err != nil {
+		return err
+	}
 	a.tried = latest([]uint32{placeID(p.Prefix)}, a.tried)
 	err := p.arrive(ctx, false) // shared lists can be late, and we need one now
 	a.First = cmp.Or(a.First, p.czxid)
@@ -52,10 +55,35 @@ func (p *Place) WaitAs(ctx context.Context, a *Arrival, patience bool) error {
 		return err
 	}
 	data, _, readErr := p.Session.Get(ctx, p.Dir)
-	if o, ok := readRecord(data)[a.Sort()]; readErr == nil && ok && o.ends(a) {
+	if o, ok := readRecord(data)[a.Sort()]; readErr == nil && ok && o.Through >= a.First {
 		return a.yielded(o)
 	}
 	return err // it queues again
+}
+
+// missed is for a place without a node. The error is a Yielded if a newer one has removed a node of our arrival, and the
+// answer to its create was lost, so that the arrival does not know of it. A new node would be newer than that newer one.
+func (p *Place) missed(ctx context.Context) error {
+	a := p.arrival
+	if a == nil || a.First != 0 || len(a.tried) == 0 || a.Sort() == "" {
+		return nil
+	}
+	err := p.barrier(ctx)
+	var data []byte
+	if err == nil {
+		err = zk.Retry(ctx, func() (err error) {
+			data, _, err = p.Session.Get(ctx, p.Dir)
+			return err
+		})
+	}
+	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+		return err
+	}
+	o := readRecord(data)[a.Sort()]
+	if slices.ContainsFunc(a.tried, func(id uint32) bool { return slices.Contains(o.Gone, id) }) {
+		return a.yielded(o)
+	}
+	return nil
 }
 
 // watchOwn watches our own node wherever we stand, so that we learn at once that a newer place has removed it.
@@ -240,7 +268,7 @@ const mostRemoved = 512
 // if our arrival is over.
 func (c *crowd) plan(turn bool) (ops []zk.Op, yields error, err error) {
 	a := c.arrival
-	if o, ok := c.record[a.Sort()]; ok && o.ends(a) {
+	if o, ok := c.record[a.Sort()]; ok && o.Through >= a.First {
 		return nil, nil, a.yielded(o)
 	}
 	var older []neighbor
