@@ -106,7 +106,7 @@ func ofTheNewest() []mutant {
 		},
 		{
 			number: 1636, bug: "a superseded waiter that does not know of its node queues again as the newest", where: "holdfast at 8bfafadd",
-			edits: []edit{{queue, "if a == nil || a.First != 0 ||", "if a == nil || a.First == 0 ||"}},
+			edits: []edit{{"internal/queue/join.go", "if a == nil || a.First != 0 ||", "if a == nil || a.First == 0 ||"}},
 			tests: []string{"TestAWaiterThatDoesNotKnowOfItsNodeIsSuperseded"},
 		},
 		{

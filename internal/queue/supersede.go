@@ -61,31 +61,6 @@ func (p *Place) WaitAs(ctx context.Context, a *Arrival, patience bool) error {
 	return err // it queues again
 }
 
-// missed is for a place without a node. The error is a Yielded if a newer one has removed a node of our arrival, and the
-// answer to its create was lost, so that the arrival does not know of it. A new node would be newer than that newer one.
-func (p *Place) missed(ctx context.Context) error {
-	a := p.arrival
-	if a == nil || a.First != 0 || len(a.tried) == 0 || a.Sort() == "" {
-		return nil
-	}
-	err := p.barrier(ctx)
-	var data []byte
-	if err == nil {
-		err = zk.Retry(ctx, func() (err error) {
-			data, _, err = p.Session.Get(ctx, p.Dir)
-			return err
-		})
-	}
-	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
-		return err
-	}
-	o := readRecord(data)[a.Sort()]
-	if slices.ContainsFunc(a.tried, func(id uint32) bool { return slices.Contains(o.Gone, id) }) {
-		return a.yielded(o)
-	}
-	return nil
-}
-
 // watchOwn watches our own node wherever we stand, so that we learn at once that a newer place has removed it.
 func (p *Place) watchOwn(ctx context.Context) error {
 	w := &p.watches
