@@ -110,12 +110,12 @@ func ofTheNewest() []mutant {
 			tests: []string{"TestAWaiterThatDoesNotKnowOfItsNodeIsSuperseded"},
 		},
 		{
-			number: 1634, bug: "a newcomer removes also other libraries' waiters", where: "–",
+			number: 1637, bug: "a newcomer removes also other libraries' waiters", where: "–",
 			edits: []edit{{queue, "ok && r.Err == nil && n.Sort == sort {", "(ok || true) && r.Err == nil {"}},
 			pkg:   beside, tests: []string{"TestTheNewestBesideOtherLibraries"},
 		},
 		{
-			number: 1635, bug: "a newcomer removes the holder, too, on an ensemble under faults", where: "–",
+			number: 1638, bug: "a newcomer removes the holder, too, on an ensemble under faults", where: "–",
 			edits: []edit{{queue, "if o.arrived != 0 && o.waits {", "if o.arrived != 0 {"}},
 			pkg:   beside, tests: []string{"TestChaos"}, args: []string{"-minutes=0.3"},
 		},
