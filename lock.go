@@ -198,7 +198,7 @@ func (l *lock) calling(s names.Side) *lock {
 		call.arrival = &a
 	}
 	*call.arrival = queue.Arrival{
-		Supersedes: l.room.Supersedes, Max: l.room.Max, Oldest: l.room.Oldest, First: call.arrival.First, Owner: l.note.Owner, Reason: l.note.Reason,
+		Supersedes: l.room.Supersedes, Max: l.room.Max, Oldest: l.room.Oldest, Layout: l.Grammar.Apart(), First: call.arrival.First, Owner: l.note.Owner, Reason: l.note.Reason,
 	}
 	return &call
 }

@@ -218,6 +218,33 @@ func TestAWaiterThatWasCutOffLearnsWhoHasItsPlace(t *testing.T) {
 	})
 }
 
+// The answer to the create of a waiter's node is lost, and a newer call removes the node meanwhile. The older one does not
+// take the place of the newer one when it comes back, in the same session or in another.
+func TestAWaiterThatDoesNotKnowOfItsNodeIsSuperseded(t *testing.T) {
+	for _, away := range []time.Duration{0, 2 * sessionTimeout} {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			holder, line := stand(t, srv, mutexAt), newLine(t, srv)
+			var lost atomic.Bool
+			srv.Intercept(zkproto.OpCreate2, func(string) zktest.Action {
+				if lost.CompareAndSwap(false, true) {
+					line.stay()
+					return zktest.DropReply
+				}
+				return zktest.Pass
+			})
+			a := wait(t.Context(), newestAt("a")(line.Client))
+			wantQueued(t, holder.Client, 2)
+			b := stand(t, srv, newestAt("b"))
+			wantQueued(t, holder.Client, 2)
+			time.Sleep(away)
+			line.mend()
+			a.wantYielded(t, holdfast.ErrSuperseded, "b")
+			unlock(t, holder.hold)
+			unlock(t, b.got(t))
+		})
+	}
+}
+
 // Others who remove a waiter's node do not end its wait: it queues again, and is superseded as before.
 func TestABrokenWaiterIsNotSuperseded(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -329,6 +356,81 @@ func TestSupersedeRefusesWhatDoesNotGoTogether(t *testing.T) {
 			t.Error(err)
 		}
 		wantQueued(t, c, 0)
+	})
+}
+
+// Layouts that do not see each other's places do not take each other's places either, though they share a directory.
+func TestQueuesOfOneDirectoryDoNotSupersedeEachOther(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		of := func(letter string, opts ...holdfast.Option) func(*zk.Client) holdfast.Locker {
+			lay, err := holdfast.ParseLayout("form:" + letter + "-{uuid}-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func(c *zk.Client) holdfast.Locker {
+				return holdfast.NewMutex(c, lockPath, append(opts, holdfast.WithLayout(lay))...)
+			}
+		}
+		// The newest of b has its turn, and is newer than the waiter of a.
+		holder, a := stand(t, srv, of("a")), stand(t, srv, of("a", holdfast.WithSupersede()))
+		b := stand(t, srv, of("b", holdfast.WithSupersede()))
+		unlock(t, b.got(t))
+		unlock(t, holder.hold)
+		unlock(t, a.got(t))
+
+		// The oldest of b makes room, and is newer than the waiter of a, whose node somebody removes.
+		bounded := holdfast.WithQueueMax(1, true)
+		holder, a = stand(t, srv, of("a")), stand(t, srv, of("a", bounded))
+		other, first := stand(t, srv, of("b")), stand(t, srv, of("b", bounded))
+		second := stand(t, srv, of("b", bounded))
+		first.wantYielded(t, holdfast.ErrQueueFull, "")
+		if err := a.Delete(t.Context(), a.node, zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, holder.hold)
+		unlock(t, a.got(t))
+		drain(t, []*standing{other, second})
+	})
+}
+
+// The second node of a writer that has taken the read side does not wait, and neither do the directories of other locks
+// among places whose names are numbers.
+func TestOnlyWaitersFillAQueue(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := holdfast.NewRWMutex(c, lockPath)
+		writer, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader, err := m.RLock(writer.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantQueued(t, c, 2)
+		a := stand(t, srv, boundedAt(1, false))
+		wait(t.Context(), boundedAt(1, false)(client(t, srv))).wantYielded(t, holdfast.ErrQueueFull, "")
+		unlock(t, writer)
+		unlock(t, reader)
+		unlock(t, a.got(t))
+	})
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		lay, err := holdfast.ParseLayout("form:")
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(lay), holdfast.WithQueueMax(1, false))
+		}
+		c := client(t, srv)
+		unlock(t, lock(t, of(c))) // it makes the directory
+		if _, _, err := c.Create(t.Context(), lockPath+"/0000000000", nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		holder, a := stand(t, srv, of), stand(t, srv, of)
+		wait(t.Context(), of(client(t, srv))).wantYielded(t, holdfast.ErrQueueFull, "")
+		unlock(t, holder.hold)
+		unlock(t, a.got(t))
 	})
 }
 

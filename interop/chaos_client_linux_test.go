@@ -54,6 +54,8 @@ type chaosEvent struct {
 	Read    int64         `json:"read,omitempty"`  // the value before Value
 	Count   int           `json:"count,omitempty"` // number of leftovers
 	Text    string        `json:"text,omitempty"`
+	Lock    string        `json:"lock,omitempty"`
+	By      string        `json:"by,omitempty"`
 }
 
 // Kinds of events.
@@ -125,6 +127,10 @@ func (c *chaosClient) run() error {
 	for i := range 2 {
 		rng := rand.New(rand.NewPCG(c.Seed, uint64(2000+i)))
 		wg.Go(func() { c.share(ctx, i, rng) })
+	}
+	for i := range newestCallers {
+		rng := rand.New(rand.NewPCG(c.Seed, uint64(4000+i)))
+		wg.Go(func() { c.arrive(ctx, i, rng) })
 	}
 	wg.Go(func() { c.dine(ctx, rand.New(rand.NewPCG(c.Seed, 3000))) })
 	wg.Go(func() { c.account(ctx) })

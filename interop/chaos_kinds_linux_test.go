@@ -282,7 +282,7 @@ func (c *chaosRun) askAgain(ops []chaos.Op) (more []chaos.Op, odd []string) {
 }
 
 // chaosKinds are the kinds of lock, as chaosKind names them.
-var chaosKinds = []string{"mutex", "rw", "semaphore", "election", "node", "slots", "tree", "once", "most", "shards", "dine"}
+var chaosKinds = []string{"mutex", "rw", "semaphore", "election", "node", "slots", "tree", "once", "most", "shards", "dine", "newest"}
 
 // chaosKind returns the kind of a lock of the history.
 func chaosKind(lock string) string {
@@ -297,10 +297,12 @@ func chaosKind(lock string) string {
 	return kind
 }
 
-// chaosPlace returns the path of a lock of any kind.
+// chaosPlace returns the path of a lock of any kind but the one whose nodes nobody may remove.
 func chaosPlace() string {
 	typ, i := chaosKinds[rand.IntN(len(chaosKinds))], rand.IntN(chaosLocks)
 	switch typ {
+	case "newest":
+		return chaosPlace()
 	case "tree":
 		locks := chaos.TreeLocks(chaosPath(typ, i), treePaths[rand.IntN(len(treePaths))])
 		return locks[len(locks)-1].Lock

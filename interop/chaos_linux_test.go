@@ -182,6 +182,9 @@ func (c *chaosRun) judge(took time.Duration) *chaosResult {
 	r.Logs = c.fromLogs(ops)
 	ops = chaos.BySlot(ops, isSlots)
 	r.Sweep = append(odd, texts(chaos.Sweep(ops))...)
+	var wrong []string
+	r.Newest, wrong = makingRoom(events)
+	r.Sweep = append(r.Sweep, wrong...)
 	r.commits(events, c.lastCommit())
 	exact := exactly(ops)
 	report := chaos.Linearizable(exact, 2*time.Second)

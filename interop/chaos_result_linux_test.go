@@ -33,6 +33,7 @@ type chaosResult struct {
 	Updates    map[string]int `json:"updates"`      // acknowledged updates, by store
 	Lost       map[string]int `json:"lost_updates"` // of these, lost ones
 	Met        map[string]int `json:"pauses_met"`   // pauses between reading the store and writing it
+	Newest     map[string]int `json:"newest"`       // ends of calls that make room for each other
 	Orphans    []string       `json:"orphans"`
 	Leaks      []string       `json:"leaks"`
 	Logs       *logResult     `json:"servers_logs"`
@@ -223,6 +224,11 @@ func (r *chaosResult) demand(t *testing.T) {
 			t.Errorf("%s: %d claims; want at least %d in %v", kind, n, least, r.Took)
 		}
 	}
+	for _, end := range []string{newestRan, newestSuperseded, newestDropped, newestFull, newestOrdered} {
+		if n, least := r.Newest[end], int(5*minutes); n < least {
+			t.Errorf("%s: %d calls; want at least %d in %v", end, n, least, r.Took)
+		}
+	}
 	seen := r.kinds()
 	if least := int(15 * minutes); len(r.Faults) < least {
 		t.Errorf("%d faults; want at least %d in %v", len(r.Faults), least, r.Took)
@@ -259,11 +265,11 @@ func (r *chaosResult) String() string {
 		names = append(names, fmt.Sprintf("%s %d", k, n))
 	}
 	slices.Sort(names)
-	return fmt.Sprintf(`%v: %d faults of %d kinds with effect (%s); %d operations, %d of them on locks that several want; %d claims %v, %d of them lost, %d excused; %d results of Once; %d sessions ended, %d connections lost, %d stalls
+	return fmt.Sprintf(`%v: %d faults of %d kinds with effect (%s); %d operations, %d of them on locks that several want; %d claims %v, %d of them lost, %d excused; %d results of Once; %v; %d sessions ended, %d connections lost, %d stalls
 sweep: %d violations; Porcupine: %d operations in %d pieces, %d undecided, %d violations; lost updates: unfenced %d of %d, fenced %d of %d, Commit %d of %d (paused on the way %v); %d orphans, %d leaks
 %v
 leader killed to next acquire: %v; holder killed to handoff: %v`,
-		r.Took.Round(time.Second), faults, len(seen), strings.Join(names, ", "), r.Operations, r.Contended, r.Claims, r.Kinds, r.LostClaims, r.Excused, r.Answers, r.Sessions, r.Broken, r.Stalls,
+		r.Took.Round(time.Second), faults, len(seen), strings.Join(names, ", "), r.Operations, r.Contended, r.Claims, r.Kinds, r.LostClaims, r.Excused, r.Answers, r.Newest, r.Sessions, r.Broken, r.Stalls,
 		len(r.Sweep), r.LinearOps, r.Pieces, r.Undecided, len(r.Linear),
 		r.Lost[storeUnfenced], r.Updates[storeUnfenced], r.Lost[storeFenced], r.Updates[storeFenced], r.Lost[storeCommit], r.Updates[storeCommit], r.Met,
 		len(r.Orphans), len(r.Leaks), r.Logs, percentiles(r.LeaderKills), percentiles(r.HolderKills))

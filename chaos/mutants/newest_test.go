@@ -21,7 +21,7 @@ func ofTheNewest() []mutant {
 		},
 		{
 			number: 1603, bug: "a superseded waiter does not say by whom", where: "–",
-			edits: []edit{{"internal/queue/arrival.go", "return over{through, a.First, cut(a.Owner), cut(a.Reason)}", "return over{through, a.First, \"\", \"\"}"}},
+			edits: []edit{{"internal/queue/arrival.go", "return over{Through: through, Token: a.First, Owner: cut(a.Owner), Reason: cut(a.Reason)}", "return over{Through: through, Token: a.First}"}},
 			tests: []string{"TestTheNewestTakesThePlaceOfThoseOfItsSortThatWait", "TestAWaiterThatWasCutOffLearnsWhoHasItsPlace"},
 		},
 		{
@@ -88,6 +88,36 @@ func ofTheNewest() []mutant {
 			number: 1616, bug: "a newcomer removes the holder, too, in the simulation", where: "–",
 			edits: []edit{{queue, "if o.arrived != 0 && o.waits {", "if o.arrived != 0 {"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfTheNewest"},
+		},
+		{
+			number: 1617, bug: "layouts that do not see each other's places share a record", where: "holdfast at 8bfafadd",
+			edits: []edit{{"lock.go", "Layout: l.Grammar.Apart(), ", ""}},
+			tests: []string{"TestQueuesOfOneDirectoryDoNotSupersedeEachOther"},
+		},
+		{
+			number: 1618, bug: "the second node of a writer that has taken the read side counts as a waiter", where: "holdfast at 8bfafadd",
+			edits: []edit{{queue, "waits: !second && (exclusive", "waits: (second || true) && (exclusive"}},
+			tests: []string{"TestOnlyWaitersFillAQueue"},
+		},
+		{
+			number: 1619, bug: "the directories of other locks among places that are numbers count as waiters", where: "holdfast at 8bfafadd",
+			edits: []edit{{queue, "if p.Queue.Grammar.Bare() {", "if p.Queue.Grammar.Bare() && p.czxid == 0 {"}},
+			tests: []string{"TestOnlyWaitersFillAQueue"},
+		},
+		{
+			number: 1636, bug: "a superseded waiter that does not know of its node queues again as the newest", where: "holdfast at 8bfafadd",
+			edits: []edit{{"internal/queue/join.go", "if a == nil || a.First != 0 ||", "if a == nil || a.First == 0 ||"}},
+			tests: []string{"TestAWaiterThatDoesNotKnowOfItsNodeIsSuperseded"},
+		},
+		{
+			number: 1637, bug: "a newcomer removes also other libraries' waiters", where: "–",
+			edits: []edit{{queue, "ok && r.Err == nil && n.Sort == sort {", "(ok || true) && r.Err == nil {"}},
+			pkg:   beside, tests: []string{"TestTheNewestBesideOtherLibraries"},
+		},
+		{
+			number: 1638, bug: "a newcomer removes the holder, too, on an ensemble under faults", where: "–",
+			edits: []edit{{queue, "if o.arrived != 0 && o.waits {", "if o.arrived != 0 {"}},
+			pkg:   beside, tests: []string{"TestChaos"}, args: []string{"-minutes=0.3"},
 		},
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"maps"
+	"slices"
 )
 
 var (
@@ -44,12 +47,15 @@ func (y *Yielded) Unwrap() error { return y.Why }
 
 // An Arrival is one call of Lock whose places make room for others of their sort, or others for them.
 type Arrival struct {
-	Supersedes bool  // the newest removes the older ones
-	Max        int   // at most so many wait; 0: any number
-	Oldest     bool  // if more wait, the oldest goes, and not the newcomer
-	First      int64 // the czxid of its first node; 0: it has none yet
+	Supersedes bool   // the newest removes the older ones
+	Max        int    // at most so many wait; 0: any number
+	Oldest     bool   // if more wait, the oldest goes, and not the newcomer
+	Layout     string // tells its queue from others of the directory, see names.Grammar.Apart
+	First      int64  // the czxid of its first node; 0: it has none yet
 	Owner      string
 	Reason     string
+
+	tried []uint32 // its latest places, see placeID; it may not know of a node that others have removed
 }
 
 // The sorts of places, in the data of their nodes.
@@ -58,15 +64,21 @@ const (
 	bounded = "bounded" // the oldest goes when too many wait
 )
 
-// Sort is the sort of its places; "": they are never removed.
-func (a *Arrival) Sort() string {
+// Sort is the sort of its places; "": they are never removed. Layouts that do not see each other's places have sorts of
+// their own.
+func (a *Arrival) Sort() (sort string) {
 	switch {
 	case a.Supersedes:
-		return newest
+		sort = newest
 	case a.Oldest:
-		return bounded
+		sort = bounded
+	default:
+		return ""
 	}
-	return ""
+	if a.Layout != "" {
+		sort += " " + a.Layout
+	}
+	return sort
 }
 
 // yielded is the error of a place that makes room for the other.
@@ -84,13 +96,28 @@ type over struct {
 	Token   int64  `json:"token"`
 	Owner   string `json:"owner,omitempty"`
 	Reason  string `json:"why,omitempty"`
+	// Gone are the places that were removed last, the latest first, see placeID. If the answer to a create was lost, the
+	// call does not know that it had a node. This tells.
+	Gone []uint32 `json:"gone,omitempty"`
+}
+
+// mostGone is how many removed places a record names, and how many of its own an arrival remembers.
+const mostGone = 32
+
+// placeID identifies a place by the name of its node without the number.
+func placeID(form string) uint32 { return crc32.ChecksumIEEE([]byte(form)) }
+
+// latest returns ids, and older ones behind them while there is room.
+func latest(ids, older []uint32) []uint32 {
+	all := slices.Concat(ids, older)
+	return all[:min(len(all), mostGone)]
 }
 
 // maxBy is how much of an owner and of a reason a record has.
 const maxBy = 256
 
 func (a *Arrival) over(through int64) over {
-	return over{through, a.First, cut(a.Owner), cut(a.Reason)}
+	return over{Through: through, Token: a.First, Owner: cut(a.Owner), Reason: cut(a.Reason)}
 }
 
 func cut(text string) string {
@@ -111,13 +138,17 @@ func readRecord(data []byte) (r map[string]over) {
 	return r
 }
 
-// writeRecord returns the data of a directory with the record, and with o for a sort.
+// mostSorts is how many sorts a record has at most: there can be any number of layouts, and the data are limited.
+const mostSorts = 64
+
+// writeRecord returns the data of a directory with the record, and with o for a sort. If there are too many sorts, it
+// drops those whose last arrival is the oldest.
 func writeRecord(r map[string]over, sort string, o over) ([]byte, error) {
+	others := slices.DeleteFunc(slices.Collect(maps.Keys(r)), func(s string) bool { return s == sort })
+	slices.SortFunc(others, func(a, b string) int { return cmp.Compare(r[b].Token, r[a].Token) })
 	all := map[string]over{sort: o}
-	for s, other := range r {
-		if s != sort {
-			all[s] = other
-		}
+	for _, s := range others[:min(len(others), mostSorts-1)] {
+		all[s] = r[s]
 	}
 	text, err := json.Marshal(all)
 	return append([]byte(recordPrefix), text...), err

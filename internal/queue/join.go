@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"holdfast/internal/queue/names"
@@ -91,6 +92,9 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 			case p.path != "":
 				return p.position(ctx, listed, nil)
 			}
+			if err := p.missed(ctx); err != nil {
+				return names.Ahead{}, err
+			}
 		default:
 			return names.Ahead{}, p.Queue.underNode(p.node(p.Prefix), err)
 		}
@@ -153,4 +157,29 @@ func (p *Place) Ensure(ctx context.Context, path string) error {
 			return p.Queue.underNode(path, err)
 		}
 	}
+}
+
+// missed is for a place without a node. The error is a Yielded if a newer one has removed a node of our arrival, and the
+// answer to its create was lost, so that the arrival does not know of it. A new node would be newer than that newer one.
+func (p *Place) missed(ctx context.Context) error {
+	a := p.arrival
+	if a == nil || a.First != 0 || len(a.tried) == 0 || a.Sort() == "" {
+		return nil
+	}
+	err := p.barrier(ctx)
+	var data []byte
+	if err == nil {
+		err = zk.Retry(ctx, func() (err error) {
+			data, _, err = p.Session.Get(ctx, p.Dir)
+			return err
+		})
+	}
+	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+		return err
+	}
+	o := readRecord(data)[a.Sort()]
+	if slices.ContainsFunc(a.tried, func(id uint32) bool { return slices.Contains(o.Gone, id) }) {
+		return a.yielded(o)
+	}
+	return nil
 }

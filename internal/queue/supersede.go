@@ -27,6 +27,10 @@ import (
 // WaitAs is Wait for a place of the arrival. The error can be a Yielded: then our node is gone, or Leave removes it.
 func (p *Place) WaitAs(ctx context.Context, a *Arrival, patience bool) error {
 	p.arrival = a
+	if err := p.missed(ctx); err != nil {
+		return err
+	}
+	a.tried = latest([]uint32{placeID(p.Prefix)}, a.tried)
 	err := p.arrive(ctx, false) // shared lists can be late, and we need one now
 	a.First = cmp.Or(a.First, p.czxid)
 	if err == nil && patience && !p.ahead.Nobody() {
@@ -165,9 +169,15 @@ func (p *Place) survey(ctx context.Context) (*crowd, error) {
 	}
 	// The arrivals of a record are older than the record. Others come from another ensemble.
 	maps.DeleteFunc(c.record, func(_ string, o over) bool { return o.Through >= dir.Stat.Mzxid })
+	if p.Queue.Grammar.Bare() {
+		if list.Children, err = p.withoutDirectories(ctx, list.Children); err != nil {
+			return nil, err
+		}
+	}
 	exclusive := false // a place that others cannot share the lock with
 	for i, o := range p.Queue.Grammar.InQueue(list.Children) {
-		c.queue = append(c.queue, neighbor{Contender: o, waits: exclusive || i > 0 && !o.Shared})
+		second := o.Shared && i > 0 && c.queue[i-1].Seq == o.Seq // of a writer that has taken the read side: see InQueue
+		c.queue = append(c.queue, neighbor{Contender: o, waits: !second && (exclusive || i > 0 && !o.Shared)})
 		exclusive = exclusive || !o.Shared
 		if o.Name == p.Name() {
 			c.me = i
@@ -240,8 +250,8 @@ func (c *crowd) plan(turn bool) (ops []zk.Op, yields error, err error) {
 	through := a.First - 1
 	if a.Supersedes {
 		if o := c.newer(); o != nil {
-			by := over{o.arrived - 1, o.arrived, cut(o.note.Owner), cut(o.note.Reason)}
-			ops, err = c.transaction(by, zk.CheckOp(c.node(o.Name), zk.AnyVersion), zk.DeleteOp(c.Path(), zk.AnyVersion))
+			by := over{Through: o.arrived - 1, Token: o.arrived, Owner: cut(o.note.Owner), Reason: cut(o.note.Reason)}
+			ops, err = c.transaction(by, nil, zk.CheckOp(c.node(o.Name), zk.AnyVersion), zk.DeleteOp(c.Path(), zk.AnyVersion))
 			return ops, a.yielded(by), err
 		}
 		older = c.older()
@@ -251,10 +261,10 @@ func (c *crowd) plan(turn bool) (ops []zk.Op, yields error, err error) {
 		through = max(older[len(older)-1].arrived, c.record[a.Sort()].Through)
 	}
 	if turn {
-		if c.record[a.Sort()] == a.over(through) {
+		if o := c.record[a.Sort()]; o.Through == through && o.Token == a.First {
 			return nil, nil, nil // our turn lasts, as under a reservation
 		}
-		ops, err = c.transaction(a.over(through), zk.CheckOp(c.Path(), zk.AnyVersion))
+		ops, err = c.transaction(a.over(through), nil, zk.CheckOp(c.Path(), zk.AnyVersion))
 		return ops, nil, err
 	}
 	if len(older) == 0 {
@@ -265,12 +275,17 @@ func (c *crowd) plan(turn bool) (ops []zk.Op, yields error, err error) {
 	for _, o := range older {
 		ops = append(ops, zk.DeleteOp(c.node(o.Name), o.version))
 	}
-	ops, err = c.transaction(a.over(through), ops...)
+	ops, err = c.transaction(a.over(through), older, ops...)
 	return ops, nil, err
 }
 
-// transaction returns ops with the record of o.
-func (c *crowd) transaction(o over, ops ...zk.Op) ([]zk.Op, error) {
+// transaction returns ops with the record of o. gone are the places that it removes, apart from our own.
+func (c *crowd) transaction(o over, gone []neighbor, ops ...zk.Op) ([]zk.Op, error) {
+	var ids []uint32
+	for _, n := range gone {
+		ids = append(ids, placeID(n.Form))
+	}
+	o.Gone = latest(ids, c.record[c.arrival.Sort()].Gone)
 	data, err := writeRecord(c.record, c.arrival.Sort(), o)
 	return append(ops, zk.SetOp(c.Dir, data, c.version)), err
 }

@@ -104,6 +104,15 @@ func (g *Grammar) Bare() bool {
 	return slices.Contains(g.exclusive, "") || slices.Contains(g.shared, "")
 }
 
+// Apart identifies a queue that can be in one directory with others whose places it does not see. It is "" for the known
+// layouts: their locks refuse each other's places.
+func (g *Grammar) Apart() string {
+	if slices.ContainsFunc(known, func(k knownGrammar) bool { return k.Queue == g.Queue }) {
+		return ""
+	}
+	return g.Queue
+}
+
 // named reports whether the queue is one of several in a directory, and its name.
 func (g *Grammar) named() (name string, ok bool) {
 	if len(g.exclusive) != 1 || len(g.shared) > 0 || strings.Contains(string(g.exclusive[0]), "*") {
