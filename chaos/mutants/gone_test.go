@@ -36,7 +36,7 @@ func ofTheGone() []mutant {
 		},
 		{
 			number: 1713, bug: "a supervisor that dies between the end of its job and the release keeps the lock for the session timeout", where: "ours until 29 November",
-			edits: []edit{{"internal/supervise/supervisor_linux.go", "\tif t.Will == \"\" {\n\t\ts.link.file.Close()", "\tif t.Will != \"\" {\n\t\ts.Released()"}},
+			edits: []edit{{"internal/supervise/watchdog_linux.go", "\t\tw.run(o)\n\t\t<-w.gone ", "\t\tw.run(o)\n\t\torphaned := isClosed(w.gone)\n\t\t<-w.gone\n\t\tif !orphaned {\n\t\t\tw.will = \"\"\n\t\t}\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^crash_release$"},
 		},
 	}
