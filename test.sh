@@ -143,13 +143,13 @@ do_contrib() {
 }
 
 do_prove() {
-	# It runs TestSimulation with that many seeds, and wants nine statements of ten executed.
+	# It runs TestSimulation with that many seeds, and wants nine statements of ten executed, and all rare states reached.
 	step "simulation" go test -count=1 -run='^TestSimulationCoversTheLocks$' -v ./chaos -covered=5000
 	step "specification" go test -count=1 -run='^TestEveryStateKeepsThePromises$' -v ./chaos/spec -states=1500000
 	step "schedules" go test -count=1 -run='^TestExplore$' -timeout=15m -v ./chaos -schedules=30000
 	seeds=1000
 	[ -z "${PART:-}" ] || seeds=400
-	for kind in Once Shards Slots Reservations Detached Turns; do
+	for kind in Once Shards Slots Reservations Detached Turns Processes; do
 		step "simulation" go test -count=1 -run="^TestSimulationOf$kind\$" -v ./chaos -seeds="$seeds"
 	done
 	case ${PART:-2} in

@@ -422,7 +422,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 				}
 			}
 			switch found {
-			case len(places):
+			case len(places): // rare: the answer to an admission is lost, and the permits exist
 				h, err := s.admitted(ctx, places)
 				return h, true, err
 			case 0: // not made
@@ -432,7 +432,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 		case len(watermark) > 0: // perhaps because of it
 			watermark = nil
 		case errors.Is(err, zk.ErrBadVersion):
-			return nil, false, nil // the limit was changed just now
+			return nil, false, nil // rare: the limit changes before the admission
 		case errors.Is(err, zk.ErrNodeExists):
 			return nil, false, nil // the server that we have read from did not know that the slot was taken
 		case errors.Is(err, zk.ErrNoNode) && len(res) > 0 && errors.Is(res[0].Err, zk.ErrNoNode):

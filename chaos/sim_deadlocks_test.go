@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -18,34 +17,11 @@ import (
 
 // TestSimulationOfDeadlocks runs worlds in which every client takes several locks in random orders, beside the other workers.
 // The deadlocks end, since waits have deadlock.Detect, and a wait that never ends is reported. In worlds without faults, each
-// victim is in a cycle, and each cycle has one victim. Its seeds are worlds of their own, as those of TestSimulationOfOnce.
+// victim is in a cycle, and each cycle has one victim.
 func TestSimulationOfDeadlocks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: go test without -short runs it")
-	}
-	o := options{Deadlocks: true, GoOn: *goOnFlag}
-	if s := os.Getenv(sharesVariable); s != "" {
-		simulateShare(t, s)
-		return
-	}
-	if *seedFlag >= 0 {
-		again(t, uint64(*seedFlag), o)
-		return
-	}
-	n := *seedsFlag
-	if n == 0 {
-		n = fewSeeds / 4
-	}
-	s := simulateAll(t, *firstFlag, uint64(n), o)
-	t.Logf("figure: %d seeds in %v: %v", s.Seeds, s.took.Round(time.Second), s.Results.Onces)
-	for _, f := range s.failed {
-		t.Error(f)
-	}
-	for _, what := range []string{"all locks", "victims", "cycles that were checked"} {
-		if got := s.Results.Onces[what]; !t.Failed() && got < max(1, n/10) {
-			t.Errorf("%q %d times with %d seeds: too few to tell anything", what, got, n)
-		}
-	}
+	simulateOthers(t, options{Deadlocks: true}, fewSeeds/4, func(s *summary, n int) {
+		s.mustHave(t, n, "all locks", "victims", "cycles that were checked")
+	})
 }
 
 const diningRoot = "/dining"

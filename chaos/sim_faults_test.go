@@ -55,11 +55,13 @@ type nemesis struct {
 // possible returns the faults that apply to this world.
 func (w *world) possible(faults []fault) []fault {
 	return slices.DeleteFunc(slices.Clone(faults), func(f fault) bool {
-		return f.one && w.many != nil || f.kind == growth && w.growsTo == 0
+		return f.one && w.many != nil || f.kind == growth && w.growsTo == 0 || f.kind == killed && w.processes != nil
 	})
 }
 
 func allFaults() []fault { return slices.Concat(clientFaults, serverFaults, adminFaults) }
+
+const killed = "client killed" // in a world with processes, they are killed
 
 // clientFaults are faults of clients and their connections, and of the only server.
 var clientFaults = []fault{
@@ -80,7 +82,7 @@ var clientFaults = []fault{
 	{kind: "lost request", do: func(n *nemesis) bool { return n.drop(false) }},
 	{kind: "lost reply", weight: 2, do: func(n *nemesis) bool { return n.drop(true) }},
 	{kind: "server restart", one: true, do: (*nemesis).restart},
-	{kind: "client killed", do: (*nemesis).kill},
+	{kind: killed, do: (*nemesis).kill},
 	{kind: "session expiry", admin: true, do: (*nemesis).expire},
 	{kind: "throttled", do: (*nemesis).throttle},
 }
@@ -255,14 +257,19 @@ func (w *world) expireClient(c *client) bool {
 	if id == 0 {
 		return false
 	}
-	w.log.Add(chaos.Op{Kind: chaos.Break, Session: id, Call: w.log.Now(), Return: chaos.Never})
+	w.endsByForce(id, w.log.Now())
+	return w.servers.expire(id)
+}
+
+// endsByForce records that a session ends at a time, or later, so that its client cannot be told before.
+func (w *world) endsByForce(session int64, at time.Duration) {
+	w.log.Add(chaos.Op{Kind: chaos.Break, Session: session, Call: at, Return: chaos.Never})
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.forced == nil {
 		w.forced = make(map[int64]bool)
 	}
-	w.forced[id] = true
-	w.mu.Unlock()
-	return w.servers.expire(id)
+	w.forced[session] = true
 }
 
 // endedByForce reports whether a session was ended so that its client could not be told in time. It also
@@ -275,7 +282,7 @@ func (w *world) endedByForce(session int64) bool {
 
 func (t tally) String() string {
 	var b strings.Builder
-	for _, f := range allFaults() {
+	for _, f := range append(allFaults(), processFaults...) {
 		if c := t[f.kind]; c != nil {
 			fmt.Fprintf(&b, "\n\t%7d of %7d %s", c.Effect, c.Tried, f.kind)
 		}

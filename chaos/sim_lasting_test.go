@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -29,52 +28,21 @@ const (
 // TestSimulationOfReservations runs worlds in which workers reserve a lock beside the other workers. In half of
 // them, the servers' clock goes back.
 func TestSimulationOfReservations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: go test without -short runs it")
-	}
 	simulateLasting(t, reservations, "claims", "reserved", "refused", "gave up", "clock set back")
 }
 
 // TestSimulationOfDetached runs worlds in which detached locks and mutexes have one path.
 func TestSimulationOfDetached(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: go test without -short runs it")
-	}
 	simulateLasting(t, detachedOnes, "claims", "detached", "unlocked", "gave up", "expired")
 }
 
 // TestSimulationOfTurns runs worlds in which the holders of a lock take turns, of keys and of periods.
 func TestSimulationOfTurns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: go test without -short runs it")
-	}
 	simulateLasting(t, turnsOfAll, "claims", "runs", "done", "answers", "lost")
 }
 
 func simulateLasting(t *testing.T, kind string, must ...string) {
-	o := options{Lasting: kind, GoOn: *goOnFlag}
-	if s := os.Getenv(sharesVariable); s != "" {
-		simulateShare(t, s)
-		return
-	}
-	if *seedFlag >= 0 {
-		again(t, uint64(*seedFlag), o)
-		return
-	}
-	n := *seedsFlag
-	if n == 0 {
-		n = fewSeeds / 4
-	}
-	s := simulateAll(t, *firstFlag, uint64(n), o)
-	t.Logf("figure: %d seeds in %v: %v", s.Seeds, s.took.Round(time.Second), s.Results.Onces)
-	for _, f := range s.failed {
-		t.Error(f)
-	}
-	for _, what := range must {
-		if got := s.Results.Onces[what]; !t.Failed() && got < max(1, n/10) {
-			t.Errorf("%q %d times with %d seeds: too few to tell anything", what, got, n)
-		}
-	}
+	simulateOthers(t, options{Lasting: kind}, fewSeeds/4, func(s *summary, n int) { s.mustHave(t, n, must...) })
 }
 
 const (

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"holdfast/internal/proc"
 	"holdfast/zkproto"
 )
 
@@ -32,6 +33,11 @@ type network struct {
 	began time.Time                // not guarded
 
 	slotsApart time.Duration // at most, see untilSlot
+
+	// Of a world with processes:
+	kernel  *kernel                              // not guarded
+	refuses func(session int64, heard time.Time) // not guarded; the server does not know a session any more
+	seats   map[int64]*seat                      // by session
 }
 
 // A host accepts connections. It returns false if it is down.
@@ -65,6 +71,11 @@ type line struct {
 	slowFrames int  // frames that took longer because of slow
 	lostFrames int  // frames that were sent again
 	refused    int  // connections refused by servers that lagged
+
+	// Of a world with processes:
+	peer    proc.ID // at the client's end of new connections
+	life    int     // of its process: the number of those that have died
+	renames bool    // the client says that its process is peer
 }
 
 // newNetwork makes a line for each client, and one without faults.
@@ -150,7 +161,7 @@ func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	n := ln.net
 	n.mu.Lock()
 	ln.dials++
-	k := &link{line: ln, server: ln.server(addr), rng: rand.New(rand.NewPCG(n.seed, uint64(ln.client)<<32|ln.dials)), lost: make(map[int32]bool), busy: make(map[int32]bool), made: make(map[int32]bool)}
+	k := &link{line: ln, number: ln.dials, peer: ln.peer, server: ln.server(addr), rng: rand.New(rand.NewPCG(n.seed, uint64(ln.client)<<32|ln.dials)), lost: make(map[int32]bool), busy: make(map[int32]bool), made: make(map[int32]bool)}
 	k.up.init(k)
 	k.down.init(k)
 	k.up.way, k.down.way, k.lag = ln.region.ways(k.rng)
@@ -167,6 +178,7 @@ func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		}
 		n.mu.Lock()
 		c, h, refusal := ln.isCut(k.server), n.hosts[k.server], ln.untilSlot()
+		k.peer = ln.peer
 		n.mu.Unlock()
 		wait = 100 * time.Millisecond
 		if n.plan != nil && (c.up || c.down || h == nil) {
@@ -222,11 +234,17 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // A link is one connection.
 type link struct {
 	line     *line
+	number   uint64
 	server   int
 	rng      *rand.Rand // guarded by the network's mutex
 	up, down pipe
 	lag      time.Duration // see region.ways
 	word     atomic.Bool   // a four-letter word, its answer and encrypted bytes have no frames
+
+	// Of a world with processes:
+	peer    proc.ID     // at the client's end
+	orphan  atomic.Bool // the client has lost it, and the server has not, see line.abandon
+	session int64       // guarded by the network's mutex
 
 	mu   sync.Mutex     // guards the field below
 	lost map[int32]bool // requests whose answers will be lost
@@ -275,13 +293,17 @@ func (ln *line) set(change func(*line)) {
 	}
 }
 
-// welcome checks the first frame of a client. A refused client gets only the end of its connection.
-func (k *link) welcome(frame []byte) bool {
+// welcome checks the first frame of a client, and returns the frame to pass on. A refused client gets only the end of its
+// connection.
+func (k *link) welcome(frame []byte) (_ []byte, welcome bool) {
 	n := k.line.net
 	n.mu.Lock()
-	welcome := n.welcome(frame, k.lag)
+	welcome = n.welcome(frame, k.lag)
 	if !welcome {
 		k.line.refused++
+	}
+	if n.kernel != nil {
+		frame = k.introduce(frame)
 	}
 	wait := k.line.untilSlot()
 	n.mu.Unlock()
@@ -289,7 +311,7 @@ func (k *link) welcome(frame []byte) bool {
 		k.up.finish(io.EOF, true)
 		time.AfterFunc(wait, func() { k.down.finish(io.EOF, true) })
 	}
-	return welcome
+	return frame, welcome
 }
 
 // request inspects a frame that the client sends, and returns the frame to pass on. nil means
@@ -353,6 +375,9 @@ func (k *link) reply(frame []byte, first bool) []byte {
 	if first { // the client's clock changes the timeout that it believes in
 		n.mu.Lock()
 		k.line.attempts = 0
+		if n.kernel != nil {
+			n.answered(k, frame)
+		}
 		n.mu.Unlock()
 		const at = 4 + 4 // after the length and the protocol's version
 		if len(frame) >= at+4 && k.line.stretch != 1 {
@@ -374,6 +399,9 @@ func (k *link) reply(frame []byte, first bool) []byte {
 		return nil
 	}
 	n.committed(h.Zxid)
+	if s := n.seats[k.session]; s != nil && h.Xid != zkproto.XidNotification {
+		s.heard = time.Now()
+	}
 	if made && h.Err == zkproto.CodeOK {
 		var m zkproto.CreateResponse
 		m.Decode(r) // the Stat after it does not matter
@@ -410,6 +438,9 @@ func (e *end) Read(b []byte) (int, error) { return e.in.read(b) }
 func (e *end) Write(b []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.server && e.link.orphan.Load() {
+		return len(b), nil
+	}
 	if e.link.word.Load() {
 		return len(b), e.out.send(append([]byte(nil), b...))
 	}
@@ -423,12 +454,16 @@ func (e *end) Write(b []byte) (int, error) {
 		frame := append([]byte(nil), e.partial[:n]...)
 		e.partial = e.partial[n:]
 		e.frames++
-		if e.server {
+		switch {
+		case e.server:
 			frame = e.link.reply(frame, e.frames == 1)
-		} else if e.frames > 1 {
+		case e.frames > 1:
 			frame = e.link.request(frame)
-		} else if !e.link.welcome(frame) {
-			return len(b), nil
+		default:
+			var welcome bool
+			if frame, welcome = e.link.welcome(frame); !welcome {
+				return len(b), nil
+			}
 		}
 		if frame == nil {
 			e.out.send(whole)
@@ -445,8 +480,15 @@ func (e *end) Write(b []byte) (int, error) {
 
 // Close works as with a socket: the peer reads the data in flight, then the end.
 func (e *end) Close() error {
-	e.in.abandon(net.ErrClosed)
-	e.out.finish(io.EOF, false)
+	if !e.server && e.link.orphan.Load() {
+		e.in.desert(net.ErrClosed)
+	} else {
+		e.in.abandon(net.ErrClosed)
+		e.out.finish(io.EOF, false)
+	}
+	if e.server {
+		e.link.line.net.left(e.link)
+	}
 	e.in.setDeadline(time.Time{})
 	e.link.forget()
 	return nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -25,35 +24,16 @@ import (
 const newestAlone = "newest"
 
 // TestSimulationOfTheNewest runs worlds in which waiters take each other's places, beside plain waiters, bounded ones,
-// and raw nodes as those of other libraries. They are not among the locks of TestSimulation, so that its seeds stay as
-// they are. In half of the worlds, nobody breaks locks. So no holder, and no raw node, may lose its node there while
-// its session lives.
+// and raw nodes as those of other libraries. In half of the worlds, nobody breaks locks. So no holder, and no raw node, may
+// lose its node there while its session lives.
 func TestSimulationOfTheNewest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: go test without -short runs it")
-	}
-	if s := os.Getenv(sharesVariable); s != "" {
-		simulateShare(t, s)
-		return
-	}
-	if *seedFlag >= 0 {
-		again(t, uint64(*seedFlag), options{Locks: newestAlone})
-		return
-	}
-	n := *seedsFlag
-	if n == 0 {
-		n = fewSeeds / 2
-	}
-	s := simulateAll(t, *firstFlag, uint64(n), options{GoOn: *goOnFlag, Locks: newestAlone})
-	t.Log(s)
-	r := s.Results
-	t.Logf("figure: %d waits superseded, %d dropped from full queues, %d claims in the order of their arrival", r.Onces["superseded"], r.Onces["full"], r.Onces["ordered"])
-	for _, f := range s.failed {
-		t.Error(f)
-	}
-	if !t.Failed() && (r.Onces["superseded"] < n || r.Onces["ordered"] < n/2 || r.Onces["raw"] < n/2) {
-		t.Errorf("%v from %d seeds: too few to tell anything", r.Onces, n)
-	}
+	simulateOthers(t, options{Locks: newestAlone}, fewSeeds/2, func(s *summary, n int) {
+		did := s.Results.Onces
+		t.Logf("figure: %d waits superseded, %d dropped from full queues, %d claims in the order of their arrival", did["superseded"], did["full"], did["ordered"])
+		if did["superseded"] < n || did["ordered"] < n/2 || did["raw"] < n/2 {
+			t.Errorf("%v from %d seeds: too few to tell anything", did, n)
+		}
+	})
 }
 
 // successions is what the calls on a lock with WithSupersede have told.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -17,35 +16,11 @@ import (
 )
 
 // TestSimulationOfOnce runs worlds in which workers call a Once beside the other workers: keys that run at
-// least once, with and without ForgetAfter, keys that run at most once, and periods. Its seeds are worlds
-// of their own, so those of TestSimulation stay as they are.
+// least once, with and without ForgetAfter, keys that run at most once, and periods.
 func TestSimulationOfOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: go test without -short runs it")
-	}
-	o := options{Once: true, GoOn: *goOnFlag}
-	if s := os.Getenv(sharesVariable); s != "" {
-		simulateShare(t, s)
-		return
-	}
-	if *seedFlag >= 0 {
-		again(t, uint64(*seedFlag), o)
-		return
-	}
-	n := *seedsFlag
-	if n == 0 {
-		n = fewSeeds / 2
-	}
-	s := simulateAll(t, *firstFlag, uint64(n), o)
-	t.Logf("figure: %d seeds in %v: %v", s.Seeds, s.took.Round(time.Second), s.Results.Onces)
-	for _, f := range s.failed {
-		t.Error(f)
-	}
-	for _, what := range []string{"runs", "answers", "failures", "begun", "forgotten", "lost", "recorded though the caller gave up"} {
-		if got := s.Results.Onces[what]; !t.Failed() && got < max(1, n/10) {
-			t.Errorf("%q %d times with %d seeds: too few to tell anything", what, got, n)
-		}
-	}
+	simulateOthers(t, options{Once: true}, fewSeeds/2, func(s *summary, n int) {
+		s.mustHave(t, n, "runs", "answers", "failures", "begun", "forgotten", "lost", "recorded though the caller gave up")
+	})
 }
 
 const (

@@ -22,6 +22,7 @@ type pipe struct {
 	arrived  []byte
 	end      error // the reader's error after those
 	refuse   error // the writer's error
+	deserted bool  // what is written arrives nowhere
 	deadline *time.Timer
 	late     bool
 	set      int
@@ -45,7 +46,7 @@ func (p *pipe) send(data []byte) error {
 	if p.refuse != nil {
 		return p.refuse
 	}
-	if len(data) > 0 {
+	if len(data) > 0 && !p.deserted {
 		p.enqueue(packet{data: data})
 	}
 	return nil
@@ -94,7 +95,7 @@ func (p *pipe) deliver() {
 	}
 	ln.net.mu.Lock()
 	c := ln.isCut(p.link.server)
-	held := p == &p.link.up && c.up || p == &p.link.down && c.down
+	held := (p == &p.link.up && c.up || p == &p.link.down && c.down) && !p.link.orphan.Load()
 	if held {
 		ln.heldFrames++
 	}
@@ -156,6 +157,14 @@ func (p *pipe) abandon(end error) {
 	if p.refuse == nil {
 		p.refuse = syscall.EPIPE
 	}
+	p.changed.Broadcast()
+}
+
+// desert is abandon that the writer does not notice: somebody else has the reader's end, too.
+func (p *pipe) desert(end error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end, p.arrived, p.under, p.deserted = end, nil, nil, true
 	p.changed.Broadcast()
 }
 

@@ -34,6 +34,7 @@ type oneServer struct {
 	srv    *zkserver.Server
 	served chan struct{}
 	moved  time.Duration // see moveClock
+	up     bool
 }
 
 func newOneServer(n *network, tick time.Duration, asker *line, login login) *oneServer {
@@ -62,7 +63,14 @@ func (s *oneServer) start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	srv.MoveClock(s.moved)
-	s.srv, s.served = srv, served
+	s.srv, s.served, s.up = srv, served, true
+}
+
+// serves reports whether the server is up.
+func (s *oneServer) serves() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.up
 }
 
 func (s *oneServer) moveClock(d time.Duration) {
@@ -79,6 +87,9 @@ func (s *oneServer) server() *zkserver.Server {
 }
 
 func (s *oneServer) crash() {
+	s.mu.Lock()
+	s.up = false
+	s.mu.Unlock()
 	s.server().Close()
 	<-s.served
 	s.net.setHost(0, nil)

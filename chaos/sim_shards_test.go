@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -16,35 +15,15 @@ import (
 )
 
 // TestSimulationOfShards runs worlds in which every client has a worker of package shards as well, beside
-// its other workers. These worlds differ from those of TestSimulation with the same seed, so that seeds that
-// are named elsewhere stay as they are.
+// its other workers.
 func TestSimulationOfShards(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: go test without -short runs it")
-	}
-	if s := os.Getenv(sharesVariable); s != "" {
-		simulateShare(t, s)
-		return
-	}
-	o := options{Shards: true}
-	if *seedFlag >= 0 {
-		again(t, uint64(*seedFlag), o)
-		return
-	}
-	n := *seedsFlag
-	if n == 0 {
-		n = fewSeeds / 2
-	}
-	s := simulateAll(t, *firstFlag, uint64(n), o)
-	t.Log(s)
-	for _, f := range s.failed {
-		t.Error(f)
-	}
-	r := s.Results.Shards
-	t.Logf("figure: %d seeds: %d calls for shards, %d ended with ErrMoving, %d with ErrLost; %d joins, %d leaves; the longest time without a worker was %v in a calm world", s.Seeds, r.Calls, r.Moved, r.Lost, r.Joins, r.Leaves, r.Gap)
-	if !t.Failed() && (r.Calls < 20*n || r.Moved < 2*n || r.Lost < n || r.Leaves < n) {
-		t.Error("too few to tell anything")
-	}
+	simulateOthers(t, options{Shards: true}, fewSeeds/2, func(s *summary, n int) {
+		r := s.Results.Shards
+		t.Logf("figure: %d seeds: %d calls for shards, %d ended with ErrMoving, %d with ErrLost; %d joins, %d leaves; the longest time without a worker was %v in a calm world", s.Seeds, r.Calls, r.Moved, r.Lost, r.Joins, r.Leaves, r.Gap)
+		if r.Calls < 20*n || r.Moved < 2*n || r.Lost < n || r.Leaves < n {
+			t.Error("too few to tell anything")
+		}
+	})
 }
 
 // sharded counts what the workers of shards did.

@@ -3,7 +3,6 @@ package chaos_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -19,55 +18,20 @@ import (
 // slotsAlone is the value of options.Locks for worlds with slots.
 const slotsAlone = "slots"
 
-// TestSimulationOfSlots runs worlds with slots. They are not among the locks of TestSimulation, so that its
-// seeds stay as they are.
+// TestSimulationOfSlots runs worlds with slots.
 func TestSimulationOfSlots(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: go test without -short runs it")
-	}
-	if s := os.Getenv(sharesVariable); s != "" {
-		simulateShare(t, s)
-		return
-	}
-	if *seedFlag >= 0 {
-		again(t, uint64(*seedFlag), options{Locks: slotsAlone})
-		return
-	}
-	n := *seedsFlag
-	if n == 0 {
-		n = fewSeeds / 2
-	}
-	s := simulateAll(t, *firstFlag, uint64(n), options{GoOn: *goOnFlag, Locks: slotsAlone})
-	t.Log(s)
-	t.Logf("figure: %d of %d claims of slots are judged by the lowest free number", s.Results.Judged, s.Results.Claims)
-	for _, f := range s.failed {
-		t.Error(f)
-	}
-	if r := s.Results; !t.Failed() && (r.Claims < 20*n || r.Judged < n) {
-		t.Errorf("%d claims from %d seeds, %d of them judged: too few to tell anything", r.Claims, n, r.Judged)
-	}
+	simulateOthers(t, options{Locks: slotsAlone}, fewSeeds/2, func(s *summary, n int) {
+		r := s.Results
+		t.Logf("figure: %d of %d claims of slots are judged by the lowest free number", r.Judged, r.Claims)
+		if r.Claims < 20*n || r.Judged < n {
+			t.Errorf("%d claims from %d seeds, %d of them judged: too few to tell anything", r.Claims, n, r.Judged)
+		}
+	})
 }
 
 // With wrong clocks, two clients hold one number, and the oracles find that.
 func TestSimulationOfSlotsAndWrongClocks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: go test without -short runs it")
-	}
-	if s := os.Getenv(sharesVariable); s != "" {
-		simulateShare(t, s)
-		return
-	}
-	s := simulateAll(t, *firstFlag, fewSeeds/2, options{Skew: 2, NoAdmin: true, GoOn: true, Locks: slotsAlone})
-	found := make(map[string]int)
-	for _, v := range s.Results.Violations {
-		if strings.Contains(v.Lock, "#") {
-			found[v.Oracle]++
-		}
-	}
-	t.Logf("%d of %d seeds are bad; %v", s.Bad, s.Seeds, found)
-	if found["overlap"] == 0 || found["linearizability"] == 0 {
-		t.Error("no slot was held by two clients at once")
-	}
+	simulateWrongClocks(t, fewSeeds/2, slotsAlone, func(v chaos.Violation) bool { return strings.Contains(v.Lock, "#") })
 }
 
 // chooseSlots returns slots, and in half of the worlds another lock beside them.

@@ -144,7 +144,11 @@ func (w *world) overdue(locks []lockSpec, ops []chaos.Op) []chaos.Violation {
 			of = append(of, o)
 		}
 	}
-	return chaos.Overdue(of, within)
+	others, known := w.disturbed(locks)
+	if !known {
+		return nil
+	}
+	return chaos.Overdue(append(of, others...), within)
 }
 
 // A spectator observes an election's leaders from beginning to end.

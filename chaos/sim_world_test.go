@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"holdfast/chaos"
+	"holdfast/internal/proc"
 	"holdfast/zk"
 )
 
@@ -49,9 +50,10 @@ type world struct {
 	commits int
 	onces   map[string]int // what its workers did, see startOnces
 
-	sharding *sharding // nil if there is none
-	newest   *successions
-	audit    *audit // of what observers are told
+	sharding  *sharding // nil if there is none
+	newest    *successions
+	processes *processes // nil if the clients are on different machines
+	audit     *audit     // of what observers are told
 
 	draining atomic.Bool // no new attempts, and no worker gives up
 	calm     bool        // no network, server or client fails
@@ -74,6 +76,7 @@ type client struct {
 	zk      atomic.Pointer[zk.Client]
 	session atomic.Int64  // 0 between two sessions
 	pause   time.Duration // average pause of its workers between two locks
+	belongs *belonging    // nil unless it is a process, see processes
 }
 
 // result is the outcome of a world.
@@ -109,6 +112,7 @@ type options struct {
 	Shards    bool    // every client has a worker of shards, see sim_shards_test.go
 	GoOn      bool    // continue after a violation, to count them
 	Deadlocks bool    // workers take locks in random orders, too; see startDiners
+	Processes bool    // the clients are processes of one machine, see sim_processes_test.go
 	Once      bool    // workers call a Once, too; see startOnces
 	Lasting   string  // the kind of what outlasts holders; "" leaves it out, see sim_lasting_test.go
 	Locks     string  // the kind of locks; "" leaves it to the seed, among those of chooseLocks
@@ -122,6 +126,10 @@ func simulate(t *testing.T, seed uint64, o options) result {
 	var w *world
 	synctest.Test(t, func(t *testing.T) {
 		w = newWorld(seed, o)
+		if w.processes != nil {
+			defer proc.Simulate(w.processes.kernel.simulated())()
+		}
+		w.populate()
 		w.run(o)
 	})
 	return w.judge()
@@ -206,21 +214,30 @@ func newWorld(seed uint64, o options) *world {
 	w.lasts = 8*time.Second + time.Duration(w.rng.Int64N(int64(12*time.Second)))
 	// With ticks of 500 ms this takes sessions of at least 3 s, see zk.Session.Lease.
 	w.quorum = w.tick < time.Second && w.timeout > 4*time.Second && w.rng.IntN(2) == 0
-	w.calm = o.Skew == 0 && w.rng.IntN(6) == 0
+	w.calm = o.Skew == 0 && w.rng.IntN(6) == 0 || o.Processes && seed%2 == 0
 	w.log = chaos.NewLog(func() time.Duration { return time.Since(w.began) }, 1, nil)
 	n := 3 + w.rng.IntN(3)
-	if o.Skew == 0 && w.rng.IntN(2) == 0 {
+	if o.Skew == 0 && !o.Processes && w.rng.IntN(2) == 0 {
 		w.haveEnsemble(n)
 	} else {
 		w.net = newNetwork(seed, n, 1)
 		w.addrs = []string{"simulated:2181"}
-		w.login = w.chooseLogin(o.Skew == 0)
+		if o.Processes {
+			w.haveProcesses()
+		}
+		w.login = w.chooseLogin(o.Skew == 0 && !o.Processes)
 		w.net.secret = w.login.tls != nil
 		w.servers = newOneServer(w.net, w.tick, w.net.lines[n], w.login)
 	}
 	if w.rng.IntN(4) == 0 {
 		w.chroot = "/app"
 	}
+	return w
+}
+
+// populate starts the servers and the clients.
+func (w *world) populate() {
+	n := len(w.net.lines) - 1
 	w.servers.start()
 	w.admin = w.dial(w.net.lines[n], nil)
 	for i := range n {
@@ -233,10 +250,13 @@ func newWorld(seed uint64, o options) *world {
 			c.pause = w.timeout / 4 * time.Duration(1+w.rng.IntN(4))
 		}
 		w.tell("client %d is %v, and pauses for %v", c.number, c.line.region, c.pause)
-		c.zk.Store(w.dial(c.line, w.follow(c)))
+		if w.processes != nil {
+			w.processes.begin(c)
+		} else {
+			c.zk.Store(w.dial(c.line, w.follow(c)))
+		}
 		w.clients = append(w.clients, c)
 	}
-	return w
 }
 
 // haveEnsemble makes an ensemble serve the world: mostly three servers, sometimes five, sometimes with an
@@ -322,7 +342,7 @@ func (w *world) dial(ln *line, trace *zk.Trace) *zk.Client {
 // config returns a client's configuration, written in one of two ways.
 func (w *world) config(ln *line, trace *zk.Trace) zk.Config {
 	cfg := zk.Config{Servers: w.addrs, SessionTimeout: w.timeout, TickTime: w.tick, Chroot: w.chroot}
-	if ln.client%2 == 1 {
+	if ln.client%2 == 1 && w.processes == nil {
 		var err error
 		cfg, err = zk.ParseURL(fmt.Sprintf("zk://%s%s?timeout=%v&tick=%v", strings.Join(w.addrs, ","), w.chroot, w.timeout, w.tick))
 		if err != nil {
@@ -331,6 +351,9 @@ func (w *world) config(ln *line, trace *zk.Trace) zk.Config {
 	}
 	cfg.CreateChroot = w.chroot != ""
 	cfg.Dial, cfg.Trace, cfg.TLS, cfg.Auth = ln.dial, trace, w.login.tls, w.login.auth
+	if w.processes != nil {
+		cfg.Dial = ln.dialOf()
+	}
 	if w.quorum {
 		cfg.Lease = zk.LeaseQuorum
 	}
@@ -395,6 +418,10 @@ func (w *world) run(o options) {
 	var nemeses sync.WaitGroup
 	if !o.NoAdmin && !w.untouched() {
 		nemeses.Go(func() { w.nemesis(o, locks, adminFaults, 2) })
+	}
+	if w.processes != nil {
+		checks = append(checks, w.processes.check)
+		nemeses.Go(func() { w.nemesis(o, locks, processFaults, 8) })
 	}
 	if !w.calm {
 		nemeses.Go(func() { w.nemesis(o, locks, clientFaults, 1) })

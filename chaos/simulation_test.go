@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"holdfast/chaos"
 )
 
 var (
@@ -54,32 +57,63 @@ type share struct {
 // per processor. Thus most runs of a seed are the same, and a seed that failed mostly fails
 // again; -times says how often to try. docs/contributing/reliability.md says how often that is so.
 func TestSimulation(t *testing.T) {
+	few := fewSeeds
+	if testing.Short() {
+		few /= 10
+	}
+	simulateWorlds(t, options{}, few, func(s *summary, n int) { s.mustBeWorthIt(t) })
+}
+
+// simulateWorlds simulates worlds with these options: one with -seed, as many as -seeds says, or a few. If all is well, judge
+// looks at what n worlds did.
+func simulateWorlds(t *testing.T, o options, few int, judge func(s *summary, n int)) {
+	o.GoOn = *goOnFlag
 	if s := os.Getenv(sharesVariable); s != "" {
 		simulateShare(t, s)
 		return
 	}
 	if *seedFlag >= 0 {
-		again(t, uint64(*seedFlag), options{})
+		again(t, uint64(*seedFlag), o)
 		return
 	}
-	n := *seedsFlag
-	switch {
-	case n == 0 && testing.Short():
-		n = fewSeeds / 10
-	case n == 0:
-		n = fewSeeds
-	}
-	s := simulateAll(t, *firstFlag, uint64(n), options{GoOn: *goOnFlag})
+	n := cmp.Or(*seedsFlag, few)
+	s := simulateAll(t, *firstFlag, uint64(n), o)
 	t.Log(s)
 	for _, f := range s.failed {
 		t.Error(f)
 	}
-	s.mustBeWorthIt(t)
+	if !t.Failed() {
+		judge(s, n)
+	}
+}
+
+// simulateOthers is simulateWorlds for worlds that -short leaves out. They are not those of TestSimulation, so that its seeds
+// stay as they are.
+func simulateOthers(t *testing.T, o options, few int, judge func(s *summary, n int)) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
+	simulateWorlds(t, o, few, judge)
+}
+
+// mustHave fails a run whose workers hardly did one of these, and prints how often they did each.
+func (sum *summary) mustHave(t *testing.T, n int, all ...string) {
+	t.Logf("figure: %d seeds in %v: %v", sum.Seeds, sum.took.Round(time.Second), sum.Results.Onces)
+	for _, what := range all {
+		if got := sum.Results.Onces[what]; got < max(1, n/10) {
+			t.Errorf("%q %d times with %d seeds: too few to tell anything", what, got, n)
+		}
+	}
 }
 
 // The simulation must be able to find violations. Here clients' clocks run at half the server's rate, so
 // clients believe in their sessions for too long, and two hold a lock.
 func TestSimulationOfWrongClocks(t *testing.T) {
+	simulateWrongClocks(t, fewSeeds, "", func(chaos.Violation) bool { return true })
+}
+
+// simulateWrongClocks looks for violations of a sort in worlds with wrong clocks.
+func simulateWrongClocks(t *testing.T, seeds int, locks string, counts func(chaos.Violation) bool) {
 	if testing.Short() {
 		t.Skip("takes long: go test without -short runs it")
 	}
@@ -87,10 +121,12 @@ func TestSimulationOfWrongClocks(t *testing.T) {
 		simulateShare(t, s)
 		return
 	}
-	s := simulateAll(t, *firstFlag, fewSeeds, options{Skew: 2, NoAdmin: true, GoOn: true})
+	s := simulateAll(t, *firstFlag, uint64(seeds), options{Skew: 2, NoAdmin: true, GoOn: true, Locks: locks})
 	found := make(map[string]int)
 	for _, v := range s.Results.Violations {
-		found[v.Oracle]++
+		if counts(v) {
+			found[v.Oracle]++
+		}
 	}
 	t.Logf("%d of %d seeds are bad; %v", s.Bad, s.Seeds, found)
 	if found["overlap"] == 0 || found["linearizability"] == 0 {
@@ -364,9 +400,6 @@ func (sum *summary) String() string {
 
 // mustBeWorthIt fails a run that did not exercise what it claims to have survived.
 func (sum *summary) mustBeWorthIt(t *testing.T) {
-	if t.Failed() {
-		return
-	}
 	r, n := &sum.Results, sum.Seeds
 	if r.Claims < 20*n || r.Operations < 40*n || r.Lost < n/10 {
 		t.Errorf("%d claims, %d operations, %d losses from %d seeds: too few to tell anything", r.Claims, r.Operations, r.Lost, n)

@@ -234,7 +234,7 @@ func (j *call) write(ctx context.Context, h *holder, node string, token int64, o
 		switch {
 		case readErr != nil:
 			return fmt.Errorf("%w (%w): %w", holdfast.ErrUncertain, readErr, err)
-		case ours:
+		case ours: // rare: the answer to the transaction of a result is lost, and the result is recorded
 			return nil
 		case !stands:
 			return fmt.Errorf("%w: %w", holdfast.ErrLost, queue.ErrGone)
@@ -257,6 +257,7 @@ func (j *call) settle(ctx context.Context, p *queue.Place, node string, token in
 			return m != nil && m.Token == token, found == nil, err
 		}
 	}
+	// rare: the session ends, and the outcome of the transaction of a result is not known
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), session.Timeout())
 	defer cancel()
 	for {

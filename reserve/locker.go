@@ -103,7 +103,7 @@ func rest(ctx context.Context, h *holdfast.Hold, patience bool) error {
 				case <-ctx.Done():
 					timer.Stop()
 					return fmt.Errorf("%w: %w", context.Cause(ctx), r)
-				case <-h.Lost():
+				case <-h.Lost(): // rare: the lock is lost while a reservation of it ends
 					timer.Stop()
 					if ctx.Err() != nil {
 						return fmt.Errorf("%w: %w", context.Cause(ctx), r)

@@ -157,7 +157,7 @@ func (l *leader) plan(term context.Context) (wait time.Duration, err error) {
 			l.learn(storedPlan{Plan: next, version: results[0].Stat.Version, mzxid: results[0].Stat.Mzxid})
 			return wait, nil
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss):
-			// Somebody else has written, or ours may have been written: look again.
+			// rare: another leader has written the plan, or the answer to ours is lost
 			if err := l.refresh(term); err != nil {
 				return 0, err
 			}

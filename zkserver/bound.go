@@ -90,7 +90,7 @@ func (s *Server) watchGroup(sess *session) {
 	sess.watch = w
 	s.deaths.all.Go(func() {
 		defer stop()
-		if err := s.cfg.wait(g, ctx, s.deaths.turn); err == nil {
+		if err := g.Wait(ctx, s.deaths.turn); err == nil {
 			s.queue.push(&request{kind: kindCall, call: func() { s.died(sess, w) }})
 		} else if ctx.Err() == nil {
 			s.cfg.Logger.Debug("zkserver: the end of a session's process cannot be seen; its timeout ends it", "session", hexID(sess.id), "err", err)

@@ -2,14 +2,12 @@ package zkserver
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"time"
 
-	"holdfast/internal/proc"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -92,9 +90,6 @@ type Config struct {
 
 	// Logger gets the messages for operators. nil is silent.
 	Logger *slog.Logger
-
-	// wait waits for the end of processes. It is proc.Group.Wait; a simulation has processes of its own.
-	wait func(proc.Group, context.Context, func(context.Context) (func(), error)) error
 }
 
 // Memory is a store for servers that run one after the other in one process.
@@ -118,9 +113,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxSessionTimeout = cmp.Or(c.MaxSessionTimeout, max(20*c.TickTime, c.MinSessionTimeout))
 	c.ContainerCheckInterval = cmp.Or(c.ContainerCheckInterval, time.Minute)
 	c.Limits = c.Limits.withDefaults()
-	if c.wait == nil {
-		c.wait = proc.Group.Wait
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

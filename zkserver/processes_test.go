@@ -43,6 +43,17 @@ func (k *simKernel) spawn(rng *rand.Rand) (proc.ID, bool) {
 	return proc.ID{}, false
 }
 
+// respawn ends a process and starts another one with its process id.
+func (k *simKernel) respawn(id proc.ID) proc.ID {
+	k.kill(id)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.started++
+	next := proc.ID{PID: id.PID, Start: k.started}
+	k.living[next] = make(chan struct{})
+	return next
+}
+
 func (k *simKernel) kill(id proc.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,7 +69,7 @@ func (k *simKernel) ended(id proc.ID) (ended bool, end <-chan struct{}) {
 }
 
 // wait is proc.Group.Wait.
-func (k *simKernel) wait(g proc.Group, ctx context.Context, _ func(context.Context) (func(), error)) error {
+func (k *simKernel) wait(ctx context.Context, g proc.Group) error {
 	for _, id := range g.IDs {
 		ended, end := k.ended(id)
 		if ended {
@@ -104,10 +115,11 @@ type simulation struct {
 	s        *Server
 	sessions map[int64]*simSession
 	did      map[string]int
+	heir     *simSession // of a process whose id is that of the process before it, see step
 }
 
 func (m *simulation) host() {
-	cfg, err := Config{wait: m.kernel.wait, MaxSessionTimeout: 10 * time.Hour}.withDefaults()
+	cfg, err := Config{MaxSessionTimeout: 10 * time.Hour}.withDefaults()
 	if err == nil {
 		m.s, err = start(cfg, login.Users{}, m.memory)
 	}
@@ -162,8 +174,21 @@ func (m *simulation) attach(peer proc.ID, old *simSession) {
 	m.sessions[resp.SessionID] = &simSession{answer: &resp, client: c, peer: peer, group: believed}
 }
 
+// disconnect ends the connection of a session.
+func (m *simulation) disconnect(sess *simSession) {
+	if sess.client != nil {
+		sess.client.nc.Close()
+		sess.client = nil
+	}
+}
+
 // step does something at random.
 func (m *simulation) step() {
+	if m.heir != nil { // the server must not take its process for the one before
+		m.disconnect(m.heir)
+		m.heir = nil
+		return
+	}
 	ids := slices.Sorted(maps.Keys(m.sessions))
 	alive := m.processes()
 	what := m.rng.IntN(10)
@@ -181,6 +206,11 @@ func (m *simulation) step() {
 		return
 	}
 	sess := m.sessions[ids[m.rng.IntN(len(ids))]]
+	if ended, _ := m.kernel.ended(sess.peer); what == 2 && sess.client != nil && !ended {
+		peer = m.kernel.respawn(sess.peer) // its connection outlives it
+		m.did["ids of processes used again"]++
+		defer func() { m.heir = m.sessions[sess.answer.SessionID] }()
+	}
 	switch what {
 	case 2, 3: // a process attaches the session: the same, or it has moved
 		if sess.client != nil {
@@ -202,17 +232,13 @@ func (m *simulation) step() {
 			m.did["shares"]++
 		}
 	case 5, 6: // its connection ends
-		if sess.client != nil {
-			sess.client.nc.Close()
-			sess.client = nil
-		}
+		m.disconnect(sess)
 	case 7, 8: // a process is killed; its connections may outlive it, since a child has them
 		m.kernel.kill(peer)
 		outlives := m.rng.IntN(2) == 0
 		for _, sess := range m.sessions {
-			if sess.client != nil && sess.peer == peer && !outlives {
-				sess.client.nc.Close()
-				sess.client = nil
+			if sess.peer == peer && !outlives {
+				m.disconnect(sess)
 			}
 		}
 		m.did["dies"]++
@@ -270,6 +296,7 @@ func TestSimulatedProcesses(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 15)), kernel: &simKernel{living: make(map[proc.ID]chan struct{})},
 				memory: store.NewMemory(), sessions: make(map[int64]*simSession), did: did}
+			defer proc.Simulate(&proc.Kernel{Wait: m.kernel.wait})()
 			m.host()
 			defer func() { m.s.Close() }()
 			for step := range 80 {
@@ -281,7 +308,7 @@ func TestSimulatedProcesses(t *testing.T) {
 			t.Fatalf("-seed %d", seed)
 		}
 	}
-	for _, what := range []string{"says nothing", "says what the kernel does not confirm", "moves", "shares", "dies", "hosts", "ends"} {
+	for _, what := range []string{"says nothing", "says what the kernel does not confirm", "moves", "ids of processes used again", "shares", "dies", "hosts", "ends"} {
 		if did[what] < 20 {
 			t.Errorf("%s: %d times", what, did[what])
 		}

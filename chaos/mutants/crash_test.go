@@ -6,7 +6,7 @@ func ofCrashes() []mutant {
 	return []mutant{
 		{
 			number: 1410, bug: "a session ends with its last connection, though its process lives", where: "–",
-			edits: []edit{{"zkserver/bound.go", "if err := s.cfg.wait(g, ctx, s.deaths.turn); err == nil {", "if err := s.cfg.wait(g, ctx, s.deaths.turn); err == nil || ctx.Err() == nil || true {"},
+			edits: []edit{{"zkserver/bound.go", "if err := g.Wait(ctx, s.deaths.turn); err == nil {", "if err := g.Wait(ctx, s.deaths.turn); err == nil || ctx.Err() == nil || true {"},
 				{"internal/proc/proc_linux.go", "\tresume, err := pause(ctx)\n", "\tif pause != nil {\n\t\treturn nil\n\t}\n\tresume, err := pause(ctx)\n"}},
 			pkg: pkg, tests: []string{"TestLivingProcessKeepsItsSession"},
 		},
@@ -88,7 +88,7 @@ func ofCrashes() []mutant {
 		},
 		{
 			number: 1419, bug: "a session that cannot be judged ends at once", where: "–",
-			edits: []edit{{"zkserver/bound.go", "if err := s.cfg.wait(g, ctx, s.deaths.turn); err == nil {", "if err := s.cfg.wait(g, ctx, s.deaths.turn); ctx.Err() == nil {\n\t\t\t_ = err"},
+			edits: []edit{{"zkserver/bound.go", "if err := g.Wait(ctx, s.deaths.turn); err == nil {", "if err := g.Wait(ctx, s.deaths.turn); ctx.Err() == nil {\n\t\t\t_ = err"},
 				{"internal/proc/proc_linux.go", "\terr = raw.Control(func(fd uintptr) { told = g.IDs[0].isPeer(int(fd)) })\n", "\terr = raw.Control(func(fd uintptr) { told = nil })\n"},
 				{"internal/proc/proc_linux.go", "\tif err := g.isHere(); err != nil {\n\t\treturn err\n\t}\n\traw, err", "\traw, err"}},
 			pkg: pkg, tests: []string{"TestOtherNamespaceKeepsTheTimeout", "TestOnlyThePeerIsBelieved"},

@@ -25,8 +25,8 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 4, simulated: true, explored: true, bug: "a node ahead that has gone before it could be watched is waited for", where: "CURATOR-527, helix PR #44, samuel PR #10",
-			edits: []edit{{"internal/queue/await.go", "// it went before we could look\n\t\t\tp.ahead, err = p.nearGone(ctx, a, a.Last())",
-				"// it went before we could look\n\t\t\t<-ctx.Done()\n\t\t\terr = context.Cause(ctx)"}},
+			edits: []edit{{"internal/queue/await.go", "// rare: the node ahead goes before it is watched\n\t\t\tp.ahead, err = p.nearGone(ctx, a, a.Last())",
+				"// rare: the node ahead goes before it is watched\n\t\t\t<-ctx.Done()\n\t\t\terr = context.Cause(ctx)"}},
 			tests: []string{"TestPredecessorThatVanishesBeforeTheWatch"},
 		},
 		{

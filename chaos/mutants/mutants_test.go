@@ -75,6 +75,7 @@ func mutants() []mutant {
 		ofPortions(),
 		ofTellings(),
 		ofOwners(),
+		ofSimulatedProcesses(),
 		ofTheGuarantees(),
 		ofTheHazards(),
 		ofMoreHazards(),

@@ -28,7 +28,7 @@ func ofOwners() []mutant {
 		},
 		{
 			number: 1520, bug: "a session ends with its last connection, whether its process lives or not", where: "–",
-			edits: []edit{{"zkserver/bound.go", "if err := s.cfg.wait(g, ctx, s.deaths.turn); err == nil {", "if err := error(nil); err == nil {\n\t\t\t_ = g"}},
+			edits: []edit{{"zkserver/bound.go", "if err := g.Wait(ctx, s.deaths.turn); err == nil {", "if err := error(nil); err == nil {\n\t\t\t_ = g"}},
 			pkg:   pkg, tests: simulated,
 		},
 		{

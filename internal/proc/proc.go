@@ -9,6 +9,7 @@
 package proc
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io/fs"
@@ -38,6 +39,9 @@ var ErrTooMany = errors.New("too many processes")
 
 // Self returns the Group of this process alone.
 func Self() (Group, error) {
+	if k := simulated.Load(); k != nil {
+		return k.Self()
+	}
 	g, err := self()
 	g.IDs = slices.Clone(g.IDs)
 	return g, err
@@ -45,13 +49,13 @@ func Self() (Group, error) {
 
 // With returns g and the process pid. It drops those of g that are known to be dead, except for the first.
 func (g Group) With(pid int) (Group, error) {
-	start, err := startOf(pid)
+	start, err := started(pid)
 	if err != nil {
 		return g, err
 	}
 	ids := slices.Clone(g.IDs[:1])
 	for _, id := range append(slices.Clone(g.IDs[1:]), ID{int32(pid), start}) {
-		now, err := startOf(int(id.PID))
+		now, err := started(int(id.PID))
 		dead := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || err == nil && now != id.Start
 		if !dead && !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -62,6 +66,16 @@ func (g Group) With(pid int) (Group, error) {
 	}
 	g.IDs = ids
 	return g, nil
+}
+
+// Wait returns nil when all processes of g have ended, the cause of ctx if that ends first, and another error if this
+// cannot be known. While a process lives, Wait calls pause, and waits only if that returns nil. The function that pause
+// returns is called afterwards.
+func (g Group) Wait(ctx context.Context, pause func(context.Context) (resume func(), err error)) error {
+	if k := simulated.Load(); k != nil {
+		return k.Wait(ctx, g)
+	}
+	return g.wait(ctx, pause)
 }
 
 // Gone reports whether all processes of g have ended. It is false if this cannot be known: on another machine, after another

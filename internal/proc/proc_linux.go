@@ -157,10 +157,8 @@ func hasEnded(pidfd int) bool {
 	return err == nil && n == 1 && fds[0].Revents&unix.POLLIN != 0
 }
 
-// Wait returns nil when all processes of g have ended, the cause of ctx if that ends first, and another error if this
-// cannot be known. While a process lives, Wait calls pause, and waits only if that returns nil. The function that pause
-// returns is called afterwards.
-func (g Group) Wait(ctx context.Context, pause func(context.Context) (resume func(), err error)) error {
+// wait implements Wait.
+func (g Group) wait(ctx context.Context, pause func(context.Context) (resume func(), err error)) error {
 	if err := g.isHere(); err != nil {
 		return err
 	}

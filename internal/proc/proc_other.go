@@ -20,7 +20,6 @@ func (g Group) Confirm(*net.UnixConn) error { return errors.ErrUnsupported }
 // ConfirmSelf returns errors.ErrUnsupported.
 func (g Group) ConfirmSelf() error { return errors.ErrUnsupported }
 
-// Wait returns errors.ErrUnsupported.
-func (g Group) Wait(context.Context, func(context.Context) (func(), error)) error {
+func (g Group) wait(context.Context, func(context.Context) (func(), error)) error {
 	return errors.ErrUnsupported
 }

@@ -107,7 +107,7 @@ func (p *Place) watchAhead(ctx context.Context) (_ *zk.Watch, err error) {
 		switch {
 		case err != nil || p.watches.hidden:
 			return nil, err
-		case p.watches.near == nil: // it went before we could look
+		case p.watches.near == nil: // rare: the node ahead goes before it is watched
 			p.ahead, err = p.nearGone(ctx, a, a.Last())
 			return nil, err
 		}
@@ -203,7 +203,7 @@ func (p *Place) watchNearOnce(ctx context.Context, near string, also ...zk.Op) (
 		case own.Err == nil: // another node of our name
 			own.Watch.Stop()
 			fault = ErrGone
-		case errors.Is(own.Err, zk.ErrNoNode):
+		case errors.Is(own.Err, zk.ErrNoNode): // rare: our own node goes before it is watched
 			fault = ErrGone
 		case !errors.Is(own.Err, zk.ErrNoAuth): // a place that may not read its own node has to list
 			fault = own.Err
@@ -326,7 +326,7 @@ func (p *Place) ownExists() (bool, error) {
 		return false, nil
 	}
 	select {
-	case ev := <-p.watches.own.C:
+	case ev := <-p.watches.own.C: // rare: our own node goes or changes before the node ahead goes
 		return false, p.ownFired(ev)
 	default:
 		return true, nil

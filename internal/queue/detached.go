@@ -104,7 +104,7 @@ func (p *Place) Detach(data func() ([]byte, error), lasts time.Duration) (c Chan
 		case errors.Is(err, zk.ErrUnimplemented): // no transactions at all
 			c.Doubt = c.Doubt || zk.MayHaveHappened(err)
 			return c, err
-		case zk.MayHaveHappened(err):
+		case zk.MayHaveHappened(err): // rare: the answer to the transaction that detaches a lock is lost
 			c.Doubt = true
 			if lost++; lost >= unknownAfter {
 				ttl = 0

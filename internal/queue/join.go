@@ -89,7 +89,7 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 			switch {
 			case err != nil:
 				return names.Ahead{}, err
-			case p.path != "":
+			case p.path != "": // rare: the answer to a create is lost, and the node exists
 				return p.position(ctx, listed, nil)
 			}
 			if err := p.missed(ctx); err != nil {

@@ -109,8 +109,8 @@ func (p *Place) tryRemove(doubt bool) error {
 			return nil
 		case errors.Is(err, zk.ErrNoNode):
 			return gone()
-		case errors.Is(err, zk.ErrBadVersion): // its data were changed just now
-		case errors.Is(err, zk.ErrConnectionLoss):
+		case errors.Is(err, zk.ErrBadVersion): // rare: the data of our node change during its removal
+		case errors.Is(err, zk.ErrConnectionLoss): // rare: the answer to a removal is lost
 			doubt = true
 		default:
 			return err
