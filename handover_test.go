@@ -307,3 +307,45 @@ func TestNamedHandoversInTheLongRun(t *testing.T) {
 		t.Error("too few to tell anything")
 	}
 }
+
+// The data of a node that is directly ahead of a LeaderLatch of Curator do not change: it would not watch again, and wait
+// for ever.
+func TestNodeAheadOfALatchDoesNotChange(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		with := holdfast.WithLayout(layout.LeaderLatch)
+		admin := client(t, srv)
+		leader := lock(t, named(t, srv, "leader", 0, with))
+		next := wait(t.Context(), named(t, srv, "next", 1, with))
+		latch := wait(t.Context(), candidate{election(t, srv, with), "latch"})
+		synctest.Wait()
+		versions := func() map[string]int32 {
+			all := make(map[string]int32)
+			for _, name := range queued(t, admin) {
+				data, stat, err := admin.Get(t.Context(), lockPath+"/"+name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all[string(data)] = stat.Version
+			}
+			return all
+		}
+		before := versions()["next"]
+		same := func() {
+			t.Helper()
+			time.Sleep(10 * time.Minute)
+			if now := versions()["next"]; now != before {
+				t.Errorf("the node ahead of a latch had the version %d, and has %d", before, now)
+			}
+		}
+		same()
+		err := handOver(t.Context(), admin, "next", layout.LeaderLatch)
+		if _, ok := errors.AsType[*deed.HandoverError](err); !ok {
+			t.Errorf("hand over to the candidate ahead of a latch: %v; want a refusal", err)
+		}
+		unlock(t, leader)
+		h := next.got(t)
+		same()
+		unlock(t, h)
+		unlock(t, latch.got(t))
+	})
+}

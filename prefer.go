@@ -168,9 +168,12 @@ func (c *candidacy) follow(ctx context.Context, step func()) {
 		}
 		to, _ := queue.Handover(data)
 		c.chosen = to == c.place.Name()
+		mayAnswer := len(line) == 2 || !line[2].IsLatch()
 		switch {
 		case slices.ContainsFunc(line[2:], func(o names.Contender) bool { return o.Name == to }):
 			step()
+			return nil
+		case c.chosen && !mayAnswer:
 			return nil
 		case c.chosen:
 			return w.unless(c.answer(ctx, leader.Name, stat))
@@ -187,7 +190,7 @@ func (c *candidacy) follow(ctx context.Context, step func()) {
 			step()
 			return nil
 		}
-		if err = cmp.Or(err, unread); err == nil {
+		if err = cmp.Or(err, unread); err == nil && mayAnswer {
 			err = w.unless(c.answer(ctx, leader.Name, stat))
 		}
 		return err
@@ -239,7 +242,7 @@ func (c *candidacy) rouse(ctx context.Context, h *Hold, behind []names.Contender
 	if len(behind) > 0 {
 		next = behind[0].Name
 	}
-	c.knows = next == "" || next == c.next && c.knows || c.next == "" && c.knows
+	c.knows = next == "" || behind[0].IsLatch() || next == c.next && c.knows || c.next == "" && c.knows
 	c.next = next
 	if c.knows {
 		return nil
@@ -380,6 +383,9 @@ func (c *candidacy) inLineSince(ctx context.Context, name string) (began time.Ti
 	return began, ok, err
 }
 
+// The node directly ahead of a LeaderLatch of Curator must not change, or the latch waits for ever (Contender.IsLatch). So a
+// candidate there does not answer, and a leader there does not rouse.
+//
 // The leader must not resign before the next candidate can lead. So it asks: it writes its own data again (isReady), and
 // the next in line does the same with its own node (answer). The zxids show which write was first.
 

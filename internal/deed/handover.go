@@ -11,6 +11,7 @@ import (
 	"holdfast"
 	"holdfast/internal/locks"
 	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
@@ -53,6 +54,9 @@ func LookHandover(ctx context.Context, c *zk.Client, path string, layout *locks.
 		return refuse("nobody in line has the token %d", to)
 	case at == 0:
 		return refuse("the candidate with the token %d leads already", to)
+	}
+	if at+1 < len(l.Queue) && (names.Contender{Form: strings.TrimRight(l.Queue[at+1].Name, "0123456789")}).IsLatch() {
+		return refuse("a candidate that may be a LeaderLatch of Curator is directly behind the one with the token %d, and the node ahead of a latch must not change", to)
 	}
 	for i := range l.Queue[:at+1] {
 		p := &l.Queue[i]

@@ -37,7 +37,7 @@ import (
 //	internal/cli, internal/supervise, ui → internal/duration
 //	deadlock, internal/cli/deadlock → internal/cyclewatch → internal/locks, internal/waitgraph, zk
 //	deadlock → holdfast, internal/lend, internal/locks, internal/queue, internal/waitgraph
-//	internal/cli → internal/deed     internal/deed → holdfast, zk, internal/locks, internal/queue
+//	internal/cli → internal/deed     internal/deed → holdfast, zk, internal/locks, internal/queue, internal/queue/names
 //	internal/cli → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
 //	reserve → holdfast, internal/lend, internal/queue, zk     internal/cli, internal/deed → reserve
 //	layout → holdfast     internal/cli, ui → layout
@@ -185,7 +185,7 @@ var arrows = map[string]part{
 		reason:    "zktest is imported by tests of all sorts, so it brings the server, the client and nothing else",
 	},
 	"internal/deed": {
-		mayImport: []string{"", "reserve", "zk", "internal/locks", "internal/queue"},
+		mayImport: []string{"", "reserve", "zk", "internal/locks", "internal/queue", "internal/queue/names"},
 		reason:    "a deed to a lock of others is one for the commands and for the page: this package asks nobody, prints nothing and knows no request",
 	},
 	"ui": {

@@ -51,6 +51,13 @@ func PreferenceIn(name string) (n int, ok bool) {
 
 const hexDigits = "0123456789abcdef"
 
+// IsLatch reports whether a candidate may be a LeaderLatch of Curator: its node is named like one, without a preference.
+// A LeaderLatch watches the node ahead of it. If the data of that node change, it does not watch again, and waits for ever.
+func (c Contender) IsLatch() bool {
+	_, ours := PreferenceIn(c.Form)
+	return strings.HasSuffix(c.Form, "latch-") && !ours
+}
+
 // endsInID reports whether a text ends in an id, with or without dashes. Otherwise the mark is a part of a name that has
 // nothing to do with preferences, such as that of a host.
 func endsInID(text string) bool {

@@ -51,3 +51,15 @@ func TestNamesOfOthersHaveNoPreference(t *testing.T) {
 		}
 	}
 }
+
+func TestLatches(t *testing.T) {
+	const uuid = "0b8e6f0a-8c43-4c57-9a76-1d1f6e1a2b3c"
+	for form, want := range map[string]bool{
+		"_c_" + uuid + "-latch-": true, "_c_" + uuid + "-prefer0-latch-": false, "_c_" + uuid + "-prefer2-latch-": false,
+		"_c_" + uuid + "-lock-": false, uuid + "__lock__": false,
+	} {
+		if got := (Contender{Form: form}).IsLatch(); got != want {
+			t.Errorf("%s: %t; want %t", form, got, want)
+		}
+	}
+}
