@@ -41,7 +41,7 @@ func (c *chaosClient) arrive(ctx context.Context, i int, rng *rand.Rand) {
 		switch rng.IntN(8) {
 		case 0:
 		case 1, 2:
-			opts = append(opts, holdfast.WithQueueMax(3, rng.IntN(2) == 0))
+			opts = append(opts, holdfast.WithQueueMax(3, rng.IntN(4) > 0))
 		default:
 			opts, supersedes = append(opts, holdfast.WithSupersede()), true
 		}

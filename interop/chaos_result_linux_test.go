@@ -225,7 +225,7 @@ func (r *chaosResult) demand(t *testing.T) {
 		}
 	}
 	for _, end := range []string{newestRan, newestSuperseded, newestDropped, newestFull, newestOrdered} {
-		if n, least := r.Newest[end], int(5*minutes); n < least {
+		if n, least := r.Newest[end], int(minutes); n < least { // few are dropped: mostly, others fill the queue
 			t.Errorf("%s: %d calls; want at least %d in %v", end, n, least, r.Took)
 		}
 	}
