@@ -133,6 +133,7 @@ func (c *chaosClient) run() error {
 		wg.Go(func() { c.arrive(ctx, i, rng) })
 	}
 	wg.Go(func() { c.dine(ctx, rand.New(rand.NewPCG(c.Seed, 3000))) })
+	wg.Go(func() { c.lead(ctx, rand.New(rand.NewPCG(c.Seed, 4000))) })
 	wg.Go(func() { c.account(ctx) })
 	wg.Go(func() { c.watchScheduler(ctx) })
 	io.Copy(io.Discard, os.Stdin)

@@ -174,7 +174,7 @@ func TestChaosFindsAForgottenShard(t *testing.T) {
 func TestChaosNamesTheKindOfALock(t *testing.T) {
 	for path, want := range map[string]string{
 		chaosPath("mutex", 0): "mutex", chaosPath("slots", 2) + "#1": "slots", chaos.TreeLocks(chaosPath("tree", 1), "a/b")[2].Lock: "tree",
-		onceLock(chaosPath("most", 0), "5"): "most", chaosShards(nil).Path(3): "shards", chaosPath("dine", 0) + "/2": "dine", storePath: "store",
+		onceLock(chaosPath("most", 0), "5"): "most", chaosShards(nil).Path(3): "shards", chaosPath("dine", 0) + "/2": "dine", chaosPath("lead", 0): "lead", storePath: "store",
 	} {
 		if got := chaosKind(path); got != want {
 			t.Errorf("%s: %s; want %s", path, got, want)

@@ -204,6 +204,28 @@ func (c *chaosClient) course(ctx context.Context, dir string, order []int, rng *
 	return cmp.Or(c.unlock(claim, 1), err)
 }
 
+// lead is a candidate with a preference. It comes and goes, and hands over to those that are preferred.
+func (c *chaosClient) lead(ctx context.Context, rng *rand.Rand) {
+	for ctx.Err() == nil {
+		e := holdfast.NewElection(c.clients[0], chaosPath("lead", 0), holdfast.WithPreference(rng.IntN(4), 200*time.Millisecond))
+		stay, leave := context.WithTimeout(ctx, time.Second+time.Duration(rng.Int64N(int64(5*time.Second))))
+		call := c.log.Now()
+		err := e.Lead(stay, []byte(strconv.Itoa(c.Process)), func(held context.Context) error {
+			h, _ := holdfast.FromContext(held)
+			claim := c.log.Begin(chaos.Op{Client: c.Process*1000 + 600, Lock: e.Path(), Type: chaos.Mutex, Call: call}, h)
+			defer claim.Leave()
+			pause(held, time.Duration(rng.Int64N(int64(2*time.Second))))
+			call = c.log.Now() // of the next term, if this one was lost or handed over
+			return nil
+		})
+		if err != nil && stay.Err() == nil && !errors.Is(err, holdfast.ErrLost) {
+			c.odd(fmt.Errorf("lead: %w", err))
+		}
+		leave()
+		pause(ctx, time.Duration(rng.Int64N(int64(500*time.Millisecond))))
+	}
+}
+
 // chaosOdd is an event: a call has returned something that it must not return, whatever happens.
 const chaosOdd = "odd"
 
@@ -282,7 +304,7 @@ func (c *chaosRun) askAgain(ops []chaos.Op) (more []chaos.Op, odd []string) {
 }
 
 // chaosKinds are the kinds of lock, as chaosKind names them.
-var chaosKinds = []string{"mutex", "rw", "semaphore", "election", "node", "slots", "tree", "once", "most", "shards", "dine", "newest"}
+var chaosKinds = []string{"mutex", "rw", "semaphore", "election", "node", "slots", "tree", "once", "most", "shards", "dine", "newest", "lead"}
 
 // chaosKind returns the kind of a lock of the history.
 func chaosKind(lock string) string {

@@ -164,7 +164,7 @@ func (c *chaosRun) recoveries(ops []chaos.Op) []time.Duration {
 // held exclusively, where a client was waiting. A handoff takes the end of the session. That is
 // later if leaders change meanwhile, since each restarts the session's clock.
 func (c *chaosRun) handoffs(ops []chaos.Op) []time.Duration {
-	indirect := []string{"slots", "tree", "once", "most", "shards", "dine"} // what a waiter gets is not, or not only, this lock
+	indirect := []string{"slots", "tree", "once", "most", "shards", "dine", "lead"} // what a waiter gets is not, or not only, this lock
 	var all []time.Duration
 	for _, lost := range ops {
 		if lost.Kind != chaos.Lose || lost.Shared || lost.Type == chaos.Semaphore || slices.Contains(indirect, chaosKind(lost.Lock)) || !c.killedAt(lost.Call) {

@@ -107,6 +107,8 @@ func ourTurn(ctx context.Context, c *zk.Client, recipe, layoutName, at, dir stri
 		l, mode = holdfast.NewSemaphore(c, at, sharedPermits, in).Locker(1), "P"
 	case "election":
 		l = candidate{holdfast.NewElection(c, at, in), strconv.Itoa(i)}
+	case "preferred":
+		l = candidate{holdfast.NewElection(c, at, in, holdfast.WithPreference(i%3, 20*time.Millisecond)), strconv.Itoa(i)}
 	default:
 		return fmt.Errorf("no recipe %q", recipe)
 	}

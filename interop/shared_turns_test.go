@@ -42,6 +42,7 @@ var sharedLocks = []struct {
 	{"Semaphore and InterProcessSemaphoreV2", "curator", "semaphore", "semaphore", "", ""},
 	{"Election and LeaderSelector", "curator", "election", "selector", "", ""},
 	{"Election and LeaderLatch", "leaderlatch", "election", "latch", "", ""},
+	{"Election with preferences and LeaderLatch", "leaderlatch", "preferred", "latch", "", ""},
 	{"Mutex and ZooKeeper's WriteLock", "writelock", "mutex", "writelock", "", ""},
 	{"Mutex and kazoo's Lock", "kazoo", "mutex", "", "lock", ""},
 	{"Mutex and go-zookeeper's Lock", "go-zookeeper", "mutex", "", "", "go-zookeeper"},
@@ -54,6 +55,7 @@ var sharedLocks = []struct {
 	{"RWMutex and kazoo's ReadLock, which gives up, and WriteLock", "kazoo", "rwmutex", "", "rwlock", ""},
 	{"Semaphore and kazoo's", "kazoo", "semaphore", "", "semaphore", ""},
 	{"Election and kazoo's", "kazoo", "election", "", "election", ""},
+	{"Election with preferences and kazoo's", "kazoo", "preferred", "", "election", ""},
 }
 
 // Our locks and the peers' take turns on the same nodes, in several processes at the same time.

@@ -18,7 +18,32 @@ def say(text):
     print(text + "\n", end="", flush=True)
 
 
+class Leading:
+    """One candidacy of kazoo's Election, whose function leads until release."""
+
+    def __init__(self, client, path):
+        self.election = client.Election(path, "kazoo")
+
+    def acquire(self):
+        leads, self.over = threading.Event(), threading.Event()
+
+        def lead():
+            leads.set()
+            self.over.wait()
+
+        self.term = threading.Thread(target=self.election.run, args=(lead,), daemon=True)
+        self.term.start()
+        leads.wait()
+        return True
+
+    def release(self):
+        self.over.set()
+        self.term.join()
+        return True
+
+
 RECIPES = {
+    "election": Leading,
     "lock": lambda c, path: c.Lock(path),
     "lock-and-others": lambda c, path: c.Lock(path, extra_lock_patterns=["-lock-"]),
     "read": lambda c, path: c.ReadLock(path),
