@@ -239,8 +239,7 @@ func In(look func(path string) (Copy, bool), path string) []Lock {
 		}
 	}
 	locks = append(locks, reserved.rest()...)
-	slices.SortFunc(locks, byName)
-	return locks
+	return byName(locks)
 }
 
 // reservedAt returns the reservations of the lock at path in a copy of the tree.

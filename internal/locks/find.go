@@ -340,7 +340,18 @@ func (r *reader) semaphores(path string) (all []*found) {
 	return all
 }
 
-// byName orders locks.
-func byName(a, b Lock) int {
-	return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Layout, b.Layout), strings.Compare(string(a.Kind), string(b.Kind)))
+// byName returns the locks in order. It sorts pointers: a Lock is large.
+func byName(locks []Lock) []Lock {
+	order := make([]*Lock, len(locks))
+	for i := range locks {
+		order[i] = &locks[i]
+	}
+	slices.SortFunc(order, func(a, b *Lock) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Layout, b.Layout), strings.Compare(string(a.Kind), string(b.Kind)))
+	})
+	sorted := make([]Lock, len(locks))
+	for i, l := range order {
+		sorted[i] = *l
+	}
+	return sorted
 }

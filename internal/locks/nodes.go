@@ -137,8 +137,7 @@ func (r *reader) complete(all []*found, prefix string) (locks []Lock) {
 	}
 	locks = append(locks, reserved.rest()...)
 	locks = slices.DeleteFunc(locks, func(l Lock) bool { return !strings.HasPrefix(l.Path, prefix) })
-	slices.SortFunc(locks, byName)
-	return locks
+	return byName(locks)
 }
 
 // complete returns the lock with its places, and whether there is one.

@@ -246,7 +246,7 @@ func (c *crowd) plan(turn bool) (ops []zk.Op, yields error, err error) {
 	if o, ok := c.record[a.Sort()]; ok && o.Through >= a.First {
 		return nil, nil, a.yielded(o)
 	}
-	var older []neighbor
+	var older []*neighbor
 	through := a.First - 1
 	if a.Supersedes {
 		if o := c.newer(); o != nil {
@@ -280,7 +280,7 @@ func (c *crowd) plan(turn bool) (ops []zk.Op, yields error, err error) {
 }
 
 // transaction returns ops with the record of o. gone are the places that it removes, apart from our own.
-func (c *crowd) transaction(o over, gone []neighbor, ops ...zk.Op) ([]zk.Op, error) {
+func (c *crowd) transaction(o over, gone []*neighbor, ops ...zk.Op) ([]zk.Op, error) {
 	var ids []uint32
 	for _, n := range gone {
 		ids = append(ids, placeID(n.Form))
@@ -301,19 +301,20 @@ func (c *crowd) newer() (last *neighbor) {
 }
 
 // older returns the places of our sort that wait ahead of us, the oldest first. All are older, see newer.
-func (c *crowd) older() (all []neighbor) {
-	for _, o := range c.queue[:c.me] {
+func (c *crowd) older() (all []*neighbor) {
+	for i := range c.queue[:c.me] {
+		o := &c.queue[i]
 		if o.arrived != 0 && o.waits {
 			all = append(all, o)
 		}
 	}
-	slices.SortFunc(all, func(a, b neighbor) int { return cmp.Compare(a.arrived, b.arrived) })
+	slices.SortFunc(all, func(a, b *neighbor) int { return cmp.Compare(a.arrived, b.arrived) })
 	return all[:min(len(all), mostRemoved)]
 }
 
 // excess returns the places that have to go so that we can stay, the oldest first. The error is a Yielded if we have to
 // go. A waiter that has lost its session and queues again is no newcomer: its former node can still be there.
-func (c *crowd) excess() ([]neighbor, error) {
+func (c *crowd) excess() ([]*neighbor, error) {
 	a, waiting := c.arrival, 0
 	if a.First != c.czxid {
 		return nil, nil

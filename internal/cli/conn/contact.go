@@ -116,7 +116,11 @@ func (c *Contact) State() (down time.Time, causes string) {
 		return c.down, c.target.Dir + ": " + c.failures[0].why
 	}
 	// The client tries the servers in a different order each time, so the causes are sorted.
-	sorted := slices.SortedFunc(slices.Values(c.failures), func(a, b failure) int { return strings.Compare(a.server, b.server) })
+	sorted := make([]*failure, len(c.failures))
+	for i := range c.failures {
+		sorted[i] = &c.failures[i]
+	}
+	slices.SortFunc(sorted, func(a, b *failure) int { return strings.Compare(a.server, b.server) })
 	var all []string // each cause once, however many servers have it
 	servers := make(map[string][]string)
 	for _, f := range sorted {
