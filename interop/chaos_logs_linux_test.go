@@ -152,8 +152,8 @@ func (r *logResult) claim(o chaos.Op, end time.Duration, tenures []*logTenure, b
 // unclaimed explains a tenure without a claim.
 func (r *logResult) unclaimed(t *logTenure, tried []chaos.Op) {
 	switch kind := chaosKind(t.lock); {
-	case kind == "once" || kind == "most" || kind == "shards":
-		r.Explained["tenures of calls that find the work done, or of workers"]++
+	case kind == "once" || kind == "most" || kind == "shards" || kind == "lead": // a candidate that yields to a preferred one was first for a moment
+		r.Explained["tenures of calls that find the work done, or of workers, or of candidates that yield"]++
 		return
 	case kind == "semaphore" && strings.HasSuffix(t.lock, "/locks") || kind == "slots" && strings.HasSuffix(t.lock, "/slot-queue"):
 		r.Explained["turnstiles, which look like locks while there are no permits yet"]++
