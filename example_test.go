@@ -586,15 +586,18 @@ func ExampleWithPreference() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	ctx := context.Background()
+	standby, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	candidate := func(preference int) *holdfast.Election {
 		return holdfast.NewElection(srv.Client(), "/holdfast/locks/scheduler", holdfast.WithPreference(preference, time.Millisecond))
 	}
 	leads, ended := make(chan bool), make(chan error)
 	go func() {
-		ended <- candidate(0).Lead(ctx, []byte("standby"), func(ctx context.Context) error {
+		ended <- candidate(0).Lead(standby, []byte("standby"), func(ctx context.Context) error {
 			close(leads)
 			<-ctx.Done()
 			fmt.Println("standby:", context.Cause(ctx))
+			giveUp() // or Lead would campaign again
 			return errors.New("it does not campaign again")
 		})
 	}()
