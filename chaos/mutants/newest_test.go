@@ -82,7 +82,7 @@ func ofTheNewest() []mutant {
 		{
 			number: 1615, bug: "a waiter that has lost its session counts as new, in the simulation", where: "–",
 			edits: []edit{{queue, "a.First = cmp.Or(a.First, p.czxid)", "a.First = cmp.Or(p.czxid, a.First)"}},
-			pkg:   "chaos", tests: []string{"TestSimulationOfTheNewest"},
+			pkg:   "chaos", tests: []string{"TestSimulationOfTheNewest"}, args: []string{"-seeds=1000"},
 		},
 		{
 			number: 1616, bug: "a newcomer removes the holder, too, in the simulation", where: "–",
