@@ -4,8 +4,8 @@
 #   check    formatting, go vet, staticcheck, the size of the command, the API
 #   quick    the product's tests that take a few seconds at most, without the race detector: two minutes,
 #            needs nothing but Go
-#   test     check, and the product's tests with the race detector: 11 minutes
-#   beside   the product's tests against the clients and servers of others, without the longest: 11 minutes
+#   test     check, and the product's tests with the race detector: 20 minutes
+#   beside   the product's tests against the clients and servers of others, without the longest: 12 minutes
 #   contrib  the modules below contrib and packaging: vet, staticcheck, tests
 #   prove    what takes longer: every seeded bug, 5,000 seeds of the simulation, fuzzing, chaos on an
 #            ensemble, the release, and govulncheck if its database answers: 45 minutes, and FUZZTIME for each of the fuzz tests. PART=1, 2 or 3 is for a
