@@ -513,7 +513,7 @@ func (n *network) seat(session int64) seat {
 	return seat{}
 }
 
-// die takes the line's connections from a client whose process is dead. What is under way arrives, and nothing comes after it.
+// die takes the line's connections from a client whose process is dead. Messages under way arrive, and no others come after them.
 // It makes no new ones.
 func (ln *line) die() []*link {
 	ln.net.mu.Lock()
