@@ -16,7 +16,7 @@ func isStore(dir string) bool {
 	return err == nil && info.IsDir()
 }
 
-// readStore reads the journals of a holdfast server. What a commit has removed has no time: it was at the time of the
+// readStore reads the journals of a holdfast server. A node that a commit has removed has no time: it was at the time of the
 // last node that was made or changed before, or later.
 func (h *history) readStore() error {
 	if len(h.cfg.Dirs) > 1 {

@@ -177,7 +177,7 @@ func TestJournalsTellWhatObserversSaw(t *testing.T) {
 	check()
 }
 
-// The history begins with the last snapshot of the store. Who held a lock then is known.
+// The history begins with the last snapshot of the store. The holders of that moment are known.
 func TestJournalsBeginWithTheSnapshot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	c := dial(t, openStore(t, dir))
