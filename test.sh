@@ -115,7 +115,7 @@ do_test() {
 	# In lines of their own for the figures that they print.
 	step "figures" go test -count=1 -run='^TestWaitersStandOnSmallStacks$' -v .
 	step "figures" go test -count=1 -run='^TestNoOperationIsUnbounded$' -v ./zkserver
-	step "figures" go test -count=1 -run='^(TestSimulation|TestASeedIsReplayed)$' -v ./chaos -seeds=500
+	step "figures" go test -count=1 -run='^(TestSimulation|TestASeedIsReplayed|TestSchedulesAreReplayed)$' -v ./chaos -seeds=500
 }
 
 # Without the race detector: the tests measure how soon a lock passes on.
